@@ -1,0 +1,34 @@
+//! Bounds of the decision core, each with the reason for its number.
+
+/// Rules in one rule set. The cost of a decision grows with it; a thousand is far above what a person
+/// can keep in mind and still decides within tens of microseconds.
+pub const RULES_PER_SET_MAX: usize = 1_000;
+
+/// Patterns in one domain rule: a large published blocklist fits, a typing accident does not.
+pub const DOMAINS_PER_RULE_MAX: usize = 10_000;
+
+/// Bytes of a name that a person gives (agent, service alias, rule set).
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Bytes of a free text (description, reason for a stop).
+pub const TEXT_BYTES_MAX: usize = 1_024;
+
+/// Largest count a rate rule may allow in its window: what a `u32` bucket holds with room to spare.
+pub const RATE_MAX: u32 = 1_000_000_000;
+
+/// Largest amount that can be named, in micro-units: a billion units. Sums of millions of such
+/// amounts still fit into the `i64` they are kept in, so saturation is never reached by honest use.
+pub const AMOUNT_MICROS_MAX: i64 = 1_000_000_000_000_000;
+
+/// Days that a baseline may look back.
+pub const BASELINE_DAYS_MAX: u32 = 30;
+
+/// Minutes with traffic that must have been seen before `frequency_spike` may speak: with fewer,
+/// "normal" is a guess.
+pub const FREQUENCY_ACTIVE_MINUTES_MIN: u32 = 30;
+
+/// Refusals by risk rules in a row that stop an agent (10-gate.md, "Kill switch").
+pub const RISK_REFUSALS_TO_STOP: u32 = 5;
+
+/// Bytes of a URL that are kept on the record after masking.
+pub const TARGET_URL_BYTES_MAX: usize = 2_048;

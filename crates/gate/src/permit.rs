@@ -1,0 +1,238 @@
+//! The permit: proof that an action was admitted, the money it holds, and the signal that ends it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use agentguard_core::risk::Risk;
+use agentguard_core::{Action, MicroUsd, Money, Reason, RequestId, wire};
+use pin_project_lite::pin_project;
+use serde_json::Value;
+use tokio::sync::futures::OwnedNotified;
+
+use crate::directory::Entry;
+use crate::gate::Inner;
+use crate::ports::Ticket;
+use crate::record::{Decision, Row};
+use crate::stop::StopCell;
+use crate::turnstile::{Pass, stopped_by};
+
+/// Proof that an action was admitted. Only [`crate::Gate::admit`] makes one, and what reaches the
+/// outside world takes `&Permit`, so a way around the gate does not compile.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped charges all that it reserved"]
+pub struct Permit {
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) gate: Arc<Inner>,
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) id: RequestId,
+    pub(crate) action: Action,
+    pub(crate) pass: Pass,
+    pub(crate) ticket: Ticket,
+    pub(crate) risk: Option<Risk>,
+    pub(crate) first_in_minute: bool,
+}
+
+/// How an action ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The answer's status.
+    pub status: Option<u16>,
+    /// What it cost.
+    pub spent: Spent,
+    /// Whether the answer was a stream.
+    pub is_streaming: bool,
+    /// What went wrong, if something did.
+    pub failure: Option<Reason>,
+    /// What the door adds to the record.
+    pub facts: Option<Value>,
+}
+
+/// What an action cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// Nothing: it did not happen, or the upstream turned it down.
+    Nothing,
+    /// All that was reserved.
+    AsReserved,
+    /// All that was reserved, because nobody knows better.
+    Unknown,
+    /// This much.
+    Exactly(Money, MicroUsd),
+    /// About this much.
+    Estimated(Money, MicroUsd),
+}
+
+impl Permit {
+    pub(crate) const fn new(open: Open) -> Self {
+        Self { open: Some(open) }
+    }
+
+    /// The request it is for.
+    pub fn request_id(&self) -> Option<RequestId> {
+        self.open.as_ref().map(|open| open.id)
+    }
+
+    /// Which switch ended it, if one did.
+    pub fn stopped(&self) -> Option<Reason> {
+        self.open.as_ref().and_then(|open| open.pass.stopped())
+    }
+
+    /// Completes when a kill switch ends this action.
+    pub fn watch(&self) -> StopWatch {
+        // A permit is open until it is settled, which takes it away: there is always a pass here.
+        let never = || [StopCell::new(), StopCell::new()];
+        StopWatch::on(self.open.as_ref().map_or_else(never, |open| open.pass.cells().clone()))
+    }
+
+    /// The same, for `select!`.
+    pub async fn cancelled(&self) -> Reason {
+        self.watch().await
+    }
+
+    pub(crate) fn ticket(&self) -> Option<(&Ticket, &Action)> {
+        self.open.as_ref().map(|open| (&open.ticket, &open.action))
+    }
+
+    /// Ends it before anything was done.
+    pub(crate) fn undo(self, failure: Reason) {
+        self.settle(Outcome {
+            status: None,
+            spent: Spent::Nothing,
+            is_streaming: false,
+            failure: Some(failure),
+            facts: None,
+        });
+    }
+
+    /// Ends it: the reservation becomes what was spent, the row goes on the record. Cannot fail: the
+    /// row's place was taken when the intent was written.
+    pub fn settle(mut self, outcome: Outcome) {
+        if let Some(open) = self.open.take() {
+            open.settle(outcome);
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            let failure = open.pass.stopped();
+            open.settle(Outcome {
+                status: None,
+                spent: Spent::Unknown,
+                is_streaming: false,
+                failure,
+                facts: None,
+            });
+        }
+    }
+}
+
+impl Open {
+    fn settle(self, outcome: Outcome) {
+        let Self { gate, entry, id, action, pass, ticket, risk, first_in_minute } = self;
+        let reserved = pass.cost();
+        let (amount, cost, estimated) = match outcome.spent {
+            Spent::Nothing => (action.money(), MicroUsd::ZERO, false),
+            Spent::AsReserved => (action.money(), reserved, false),
+            Spent::Unknown => (action.money(), reserved, true),
+            Spent::Exactly(money, usd) => (Some(money), usd, false),
+            Spent::Estimated(money, usd) => (Some(money), usd, true),
+        };
+        let mut consequences = pass.settle(cost, &entry.policy);
+        if matches!(outcome.status, Some(402 | 403)) && outcome.failure.is_none() {
+            let more = entry.turnstile.counters().upstream_denied(action.at, &entry.policy);
+            consequences.extend(more);
+        }
+        let block_reason = match (outcome.failure, outcome.spent) {
+            (Some(reason), _) => Some(wire::row(reason).code),
+            (None, Spent::Unknown) => Some("interrupted"),
+            (
+                None,
+                Spent::Nothing | Spent::AsReserved | Spent::Exactly(..) | Spent::Estimated(..),
+            ) => None,
+        };
+        let decision = match (block_reason, outcome.failure) {
+            (None, _) => Decision::Allow,
+            (Some(_), Some(Reason::DestinationBlocked)) => Decision::Block,
+            (Some(_), _) => Decision::Error,
+        };
+        let latency_us = gate.clock.now().micros_since(action.at);
+        let row = Row {
+            id,
+            agent_id: Some(entry.agent.id),
+            at: action.at,
+            door: action.door(),
+            verb: action.verb().to_owned(),
+            service: action.service().cloned(),
+            amount,
+            cost,
+            decision,
+            block_reason,
+            rule_id: None,
+            response_status: outcome.status,
+            latency_us,
+            is_streaming: outcome.is_streaming,
+            estimated,
+            risk,
+            facts: outcome.facts,
+            first_in_minute,
+            target: into_target(action),
+        };
+        gate.record.finish(ticket, row);
+        gate.follow(&entry, consequences);
+    }
+}
+
+fn into_target(action: Action) -> String {
+    use agentguard_core::Facts;
+    match action.facts {
+        Facts::Api(api) => api.masked_url,
+        Facts::Web(web) => web.masked_url,
+        Facts::Exec(exec) => exec.host_id.to_string(),
+        Facts::Browser(browser) => browser.masked_url.unwrap_or_default(),
+        Facts::Pipe(pipe) => pipe.domain.to_string(),
+    }
+}
+
+pin_project! {
+    /// A future that completes with the reason when a kill switch ends an action. Cheap to poll: it
+    /// registers once.
+    #[derive(Debug)]
+    pub struct StopWatch {
+        cells: [Arc<StopCell>; 2],
+        #[pin]
+        global: OwnedNotified,
+        #[pin]
+        agent: OwnedNotified,
+    }
+}
+
+impl StopWatch {
+    fn on(cells: [Arc<StopCell>; 2]) -> Self {
+        let [global, agent] = cells.each_ref().map(|cell| cell.bell());
+        Self { cells, global, agent }
+    }
+}
+
+impl Future for StopWatch {
+    type Output = Reason;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reason> {
+        let this = self.project();
+        // The bells were taken before this look at the flags, so a stop in between still rings.
+        if let Some(reason) = stopped_by(this.cells) {
+            return Poll::Ready(reason);
+        }
+        if this.global.poll(context).is_ready() {
+            return Poll::Ready(Reason::KillSwitchGlobal);
+        }
+        this.agent.poll(context).map(|()| Reason::KillSwitchAgent)
+    }
+}

@@ -1,0 +1,193 @@
+//! The gate's promises, with ports in memory.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod fake;
+
+use std::sync::atomic::Ordering;
+
+use agentguard_core::rule::RuleType;
+use agentguard_core::token::{PREFIX, Token};
+use agentguard_core::{Reason, RequestId};
+use agentguard_gate::{
+    Actor, Change, Decision, Gate, Knock, Outcome, PausedBy, Presented, Scope, Spent, StopReport,
+};
+use fake::{dollars, sole};
+use serde_json::json;
+
+#[tokio::test]
+async fn an_unrecordable_action_is_refused_and_reserves_nothing() {
+    let (gate, memory) = fake::gate(&[(RuleType::DailyBudget, json!({"limit": "1.00"}))]);
+    memory.full.store(true, Ordering::SeqCst);
+    assert_eq!(admit(&gate, "1.00").await.unwrap_err(), Reason::AuditUnavailable);
+    memory.full.store(false, Ordering::SeqCst);
+    drop(permit(&gate, "1.00").await);
+}
+
+#[tokio::test]
+async fn a_failed_sync_refuses_releases_and_leaves_a_row() {
+    let (gate, memory) = fake::gate(&[(RuleType::DailyBudget, json!({"limit": "1.00"}))]);
+    with_stripe(&memory);
+    let gate_with_service = fake::open(&memory);
+    drop(gate);
+    memory.sync_fails.store(true, Ordering::SeqCst);
+    assert_eq!(admit(&gate_with_service, "1.00").await.unwrap_err(), Reason::AuditUnavailable);
+    assert_eq!(memory.syncs.load(Ordering::SeqCst), 1, "a payment asks for power durability");
+    let rows = memory.rows.lock().clone();
+    assert_eq!((rows.len(), rows[0].decision, rows[0].cost.micros()), (1, Decision::Error, 0));
+    memory.sync_fails.store(false, Ordering::SeqCst);
+    drop(permit(&gate_with_service, "1.00").await);
+}
+
+#[tokio::test]
+async fn a_dropped_permit_stays_charged_and_is_recorded_as_interrupted() {
+    let (gate, memory) = fake::gate(&[(RuleType::DailyBudget, json!({"limit": "1.00"}))]);
+    drop(permit(&gate, "0.60").await);
+    assert_eq!(admit(&gate, "0.60").await.unwrap_err(), Reason::DailyBudgetExceeded);
+    let rows = memory.rows.lock();
+    assert_eq!(
+        (rows[0].block_reason, rows[0].estimated, rows[0].cost.micros()),
+        (Some("interrupted"), true, 600_000)
+    );
+}
+
+#[tokio::test]
+async fn a_stop_ends_permits_under_way_refuses_new_ones_and_survives_a_restart() {
+    let (gate, memory) = fake::gate(&[]);
+    let agent = sole(&gate).agent.id;
+    for (scope, reason) in
+        [(Scope::Global, Reason::KillSwitchGlobal), (Scope::Agent(agent), Reason::KillSwitchAgent)]
+    {
+        let under_way = permit(&gate, "1.00").await;
+        let watch = tokio::spawn(under_way.watch());
+        let report = gate.stop(&Actor::Cli, scope, PausedBy::User, "enough".into());
+        assert!(matches!(report, StopReport::Kept));
+        assert_eq!(watch.await.unwrap(), reason);
+        assert_eq!(under_way.stopped(), Some(reason));
+        assert_eq!(admit(&gate, "1.00").await.unwrap_err(), reason);
+
+        let again = fake::open(&memory);
+        assert_eq!(admit(&again, "1.00").await.unwrap_err(), reason, "after a restart");
+        gate.resume(&Actor::Cli, scope).unwrap();
+        assert_eq!(under_way.stopped(), Some(reason), "what was stopped stays stopped");
+        drop(permit(&gate, "1.00").await);
+    }
+}
+
+#[tokio::test]
+async fn five_risk_refusals_stop_the_agent_and_forgiving_it_starts_the_count_anew() {
+    let (gate, memory) = fake::gate(&[]);
+    let block = agentguard_core::rule::RuleAction::Block;
+    let rule = fake::spec(7, RuleType::UnknownDomain, &json!({}));
+    gate.change(
+        &Actor::Cli,
+        Change::AddRule(agentguard_core::rule::RuleSpec { action: block, ..rule }),
+    )
+    .unwrap();
+    for _ in 0..5 {
+        assert_eq!(admit(&gate, "1.00").await.unwrap_err(), Reason::RiskUnknownDomain);
+    }
+    assert_eq!(admit(&gate, "1.00").await.unwrap_err(), Reason::KillSwitchAgent);
+    let stop = memory.data.lock().stops[0].clone();
+    assert_eq!(stop.paused_by, PausedBy::AutoRisk);
+    let events: Vec<_> = memory.alerts.lock().iter().map(|alert| alert.event.name()).collect();
+    assert!(
+        events.contains(&"agent.auto_paused") && events.contains(&"system.kill_switch.on"),
+        "{events:?}"
+    );
+    gate.resume(&Actor::Cli, stop.scope).unwrap();
+    for _ in 0..4 {
+        assert_eq!(admit(&gate, "1.00").await.unwrap_err(), Reason::RiskUnknownDomain);
+    }
+}
+
+#[tokio::test]
+async fn a_month_past_its_last_line_stops_everything() {
+    let (gate, memory) = fake::gate(&[(RuleType::MonthlyBudget, json!({"limit": "10.00"}))]);
+    permit(&gate, "9.50").await.settle(done(Spent::AsReserved));
+    assert!(gate.is_stopped());
+    assert_eq!(memory.data.lock().stops[0].paused_by, PausedBy::BudgetExceeded);
+    assert_eq!(admit(&gate, "0.01").await.unwrap_err(), Reason::KillSwitchGlobal);
+}
+
+#[tokio::test]
+async fn a_rule_that_does_not_compile_changes_nothing() {
+    let (gate, memory) = fake::gate(&[]);
+    let bad = fake::spec(3, RuleType::DailyBudget, &json!({"limit": "lots"}));
+    let error = gate.change(&Actor::Cli, Change::AddRule(bad)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "rule `daily_budget`: parameter `limit`: `lots` is not a decimal number such as `50.00`"
+    );
+    assert!(memory.changes.lock().is_empty());
+    drop(permit(&gate, "1.00").await);
+}
+
+#[tokio::test]
+async fn a_new_rule_counts_what_was_spent_before_it_came() {
+    let (gate, _) = fake::gate(&[]);
+    permit(&gate, "3.00").await.settle(done(Spent::AsReserved));
+    let rule = fake::spec(3, RuleType::DailyBudget, &json!({"limit": "3.50"}));
+    gate.change(&Actor::Cli, Change::AddRule(rule)).unwrap();
+    assert_eq!(admit(&gate, "0.51").await.unwrap_err(), Reason::DailyBudgetExceeded);
+    drop(permit(&gate, "0.50").await);
+}
+
+#[test]
+fn identity_is_checked_before_everything() {
+    let (gate, memory) = fake::gate(&[]);
+    let knock = |presented: Presented, ip: &str, from_web_page: bool| {
+        let knock = Knock { presented, client_ip: ip.parse().unwrap(), from_web_page };
+        gate.identify(&knock).map(|_| ()).map_err(|rebuff| rebuff.refusal.reason)
+    };
+    let stranger = Token::parse(&format!("{PREFIX}{}", "z".repeat(32))).unwrap();
+    assert_eq!(knock(Presented::Nothing, "127.0.0.1", false), Ok(()), "one agent needs no token");
+    assert_eq!(knock(Presented::Nothing, "::ffff:127.0.0.1", false), Ok(()), "the same address");
+    assert_eq!(knock(Presented::Nothing, "127.0.0.1", true), Err(Reason::Unauthenticated));
+    assert_eq!(knock(Presented::Garbage, "127.0.0.1", false), Err(Reason::Unauthenticated));
+    assert_eq!(
+        knock(Presented::Token(stranger.clone()), "127.0.0.1", false),
+        Err(Reason::Unauthenticated)
+    );
+    assert_eq!(knock(Presented::Nothing, "10.0.0.1", false), Err(Reason::ClientIpDenied));
+
+    fake::add_agent(&memory, "second", stranger.hash());
+    let two = fake::open(&memory);
+    let knock = |presented| {
+        two.identify(&Knock { presented, client_ip: [127, 0, 0, 1].into(), from_web_page: false })
+    };
+    assert_eq!(knock(Presented::Nothing).unwrap_err().refusal.reason, Reason::Unauthenticated);
+    assert_eq!(knock(Presented::Token(stranger)).unwrap().agent.name, "second");
+}
+
+#[tokio::test]
+async fn repeated_alerts_are_thinned() {
+    let (gate, memory) =
+        fake::gate(&[(RuleType::NightAmount, json!({"threshold": "0.01", "end": "24:00"}))]);
+    for _ in 0..5 {
+        drop(permit(&gate, "1.00").await);
+    }
+    assert_eq!(memory.alerts.lock().len(), 1);
+    assert_eq!(
+        memory.rows.lock()[4].risk.as_ref().unwrap().factors.len(),
+        1,
+        "the record has each one"
+    );
+}
+
+async fn permit(gate: &Gate, amount: &str) -> agentguard_gate::Permit {
+    admit(gate, amount).await.unwrap()
+}
+
+async fn admit(gate: &Gate, amount: &str) -> Result<agentguard_gate::Permit, Reason> {
+    let action = dollars(amount, gate);
+    let id: RequestId = gate.request_id(action.at);
+    gate.admit(&sole(gate), id, action).await.map_err(|refusal| refusal.reason)
+}
+
+fn done(spent: Spent) -> Outcome {
+    Outcome { status: Some(200), spent, is_streaming: false, failure: None, facts: None }
+}
+
+fn with_stripe(memory: &fake::Memory) {
+    memory.data.lock().services = agentguard_gate::defaults::built_in_services();
+}
