@@ -161,11 +161,7 @@ impl Counters {
         if !self.correct(hold, spent) || spent == MicroUsd::ZERO {
             return Vec::new();
         }
-        policy
-            .rules()
-            .iter()
-            .filter_map(|rule| self.past_the_last_line(rule, hold, spent))
-            .collect()
+        policy.afterwards().filter_map(|rule| self.past_the_last_line(rule, hold, spent)).collect()
     }
 
     /// Ends a hold of which nobody knows what it spent: all of it, and no line is judged by a guess.
@@ -177,7 +173,7 @@ impl Counters {
     pub fn upstream_denied(&mut self, at: Timestamp, policy: &Policy) -> Vec<Consequence> {
         self.upstream_denials.push_back(at);
         let mut consequences = Vec::new();
-        for rule in policy.rules() {
+        for rule in policy.afterwards() {
             if let Check::UpstreamDenials { count, window_sec } = &rule.check {
                 let since = at.plus_micros(
                     i64::from(*window_sec).saturating_mul(SECOND_MICROS).saturating_neg(),
@@ -285,7 +281,7 @@ impl Counters {
     fn refused(&mut self, denied: &Denied, door: Door, policy: &Policy) -> Vec<Consequence> {
         let mut consequences = Vec::new();
         self.refused_in_row = self.refused_in_row.saturating_add(1);
-        for rule in policy.rules().iter().filter(|rule| rule.doors.contains(door)) {
+        for rule in policy.afterwards().filter(|rule| rule.doors.contains(door)) {
             if let Check::ConsecutiveFailure { count } = &rule.check
                 && *count == self.refused_in_row
             {

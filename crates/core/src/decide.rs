@@ -94,10 +94,9 @@ pub fn decide(action: &Action, policy: &Policy, counters: &Counters) -> Verdict 
             return Verdict::Refuse(Denied { why, rule: None, raised: Vec::new(), risk: None });
         }
     };
-    let door = action.door();
     let mut raised = Vec::new();
     let mut risk: Option<Risk> = None;
-    for rule in policy.rules().iter().filter(|rule| rule.doors.contains(door)) {
+    for rule in policy.concerning(action) {
         let kind = rule.check.rule_type();
         let finding = look(rule, action, cost, policy, counters);
         if is_risk(kind) && !matches!(finding, Finding::Aside(_)) {

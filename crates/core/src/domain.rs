@@ -37,14 +37,17 @@ impl DomainSet {
         if self.exact.contains(host) {
             return true;
         }
-        let mut rest = host;
-        while let Some((_, above)) = rest.split_once('.') {
-            if self.suffixes.contains(above) {
-                return true;
-            }
-            rest = above;
-        }
-        false
+        parents(host).any(|above| self.suffixes.contains(above))
+    }
+
+    /// The names that are listed as they are.
+    pub(crate) fn exact(&self) -> impl Iterator<Item = &str> {
+        self.exact.iter().map(String::as_str)
+    }
+
+    /// The names of which everything below is listed.
+    pub(crate) fn suffixes(&self) -> impl Iterator<Item = &str> {
+        self.suffixes.iter().map(String::as_str)
     }
 
     /// How many patterns it holds.
@@ -56,6 +59,15 @@ impl DomainSet {
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.suffixes.is_empty()
     }
+}
+
+/// The names above a host, nearest first: `b.c` and `c` for `a.b.c`.
+pub(crate) fn parents(host: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(above(host), |name| above(name))
+}
+
+fn above(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(_, above)| above)
 }
 
 fn is_host(name: &str) -> bool {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use agentguard_core::action::ApiFacts;
 use agentguard_core::counters::Hold;
+use agentguard_core::explain::{StepResult, explain};
 use agentguard_core::hit::Period;
 use agentguard_core::money::Money;
 use agentguard_core::policy::Surroundings;
@@ -43,6 +44,29 @@ proptest! {
             prop_assert!(narrow || !with_extra, "a rule more let through what was refused");
             if let Ok(admitted) = counters.admit(&action, &before) {
                 counters.settle(&admitted.hold, admitted.hold.cost, &before);
+            }
+        }
+    }
+
+    #[test]
+    fn a_decision_is_what_looking_at_every_rule_gives(
+        rules in prop::collection::vec(rule(), 0..12),
+        actions in prop::collection::vec(action(), 1..10),
+    ) {
+        let policy = compiled(&rules);
+        let mut counters = Counters::new(Zone::UTC, Timestamp::from_micros(START));
+        for action in actions {
+            counters.advance(action.at);
+            counters.align(&policy);
+            let explained = explain(&action, &policy, &counters);
+            let first = explained.rules.iter().find(|step| step.result == StepResult::Refused);
+            let refused_by = match decide(&action, &policy, &counters) {
+                Verdict::Allow(_) => None,
+                Verdict::Refuse(denied) => denied.rule.map(|(id, _)| id),
+            };
+            prop_assert_eq!(first.map(|step| step.rule_id), refused_by);
+            if let Ok(admitted) = counters.admit(&action, &policy) {
+                counters.settle(&admitted.hold, admitted.hold.cost, &policy);
             }
         }
     }

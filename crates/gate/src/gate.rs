@@ -21,7 +21,7 @@ use crate::change::{Actor, Change};
 use crate::clock::Clock;
 use crate::directory::{Compile, Directory, Entry};
 use crate::ids::IdSource;
-use crate::knock::{Knock, Presented, Rebuff};
+use crate::knock::{Caller, Knock, Presented, Rebuff};
 use crate::permit::{Open, Permit};
 use crate::ports::{Durabilities, HourOfAgent, Record, Registry, RegistryError};
 use crate::record::{Durability, Intent, SystemEvent};
@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) settings: ArcSwap<Settings>,
     pub(crate) turnstiles: Mutex<HashMap<AgentId, Arc<Turnstile>>>,
     pub(crate) global: StopSlot,
+    /// Every switch that is on, with who and why: also those that the store has yet to hear of.
+    pub(crate) stops: Mutex<HashMap<Scope, Stop>>,
     pub(crate) record: Arc<dyn Record>,
     pub(crate) registry: Arc<dyn Registry>,
     pub(crate) clock: Clock,
@@ -104,11 +106,13 @@ impl Gate {
         })
         .map_err(RegistryError::Invalid)?;
         let global = StopSlot::default();
+        let mut stops = HashMap::new();
         for stop in &directory.data().stops {
             match stop.scope {
                 Scope::Global => global.stop(),
                 Scope::Agent(id) => turnstiles.get(&id).into_iter().for_each(|t| t.switch().stop()),
             }
+            stops.insert(stop.scope, stop.clone());
         }
         Ok(Self {
             inner: Arc::new(Inner {
@@ -116,6 +120,7 @@ impl Gate {
                 settings: ArcSwap::from_pointee(settings),
                 turnstiles: Mutex::new(turnstiles),
                 global,
+                stops: Mutex::new(stops),
                 record,
                 registry,
                 clock,
@@ -153,7 +158,7 @@ impl Gate {
     }
 
     /// Checks 1 to 3: the token, the client's address, the kill switch.
-    pub fn identify(&self, knock: &Knock) -> Result<Arc<Entry>, Box<Rebuff>> {
+    pub fn identify(&self, knock: &Knock) -> Result<Caller, Box<Rebuff>> {
         let directory = self.inner.directory.load();
         let entry = self.who(&directory, knock).map_err(|refusal| Rebuff::boxed(None, refusal))?;
         let id = Some(entry.agent.id);
@@ -169,7 +174,7 @@ impl Gate {
             Some(reason) => {
                 Err(Rebuff::boxed(id, self.inner.stopped_refusal(reason, entry.agent.id)))
             }
-            None => Ok(entry),
+            None => Ok(Caller::new(entry)),
         }
     }
 
@@ -177,11 +182,11 @@ impl Gate {
     /// only way to a [`Permit`].
     pub async fn admit(
         &self,
-        entry: &Arc<Entry>,
+        caller: &Caller,
         id: RequestId,
         action: Action,
     ) -> Result<Permit, Refusal> {
-        let inner = &self.inner;
+        let (inner, entry) = (&self.inner, caller.entry());
         let (pass, allowed, first_in_minute) =
             match entry.turnstile.enter(&inner.global, &action, &entry.policy) {
                 Ok(passed) => passed,
@@ -278,6 +283,24 @@ impl Gate {
     /// Whether everything is stopped.
     pub fn is_stopped(&self) -> bool {
         self.inner.global.is_stopped()
+    }
+
+    /// Every switch that is on, with who and why, the global one first.
+    pub fn stops(&self) -> Vec<Stop> {
+        let mut stops: Vec<_> = self.inner.stops.lock().values().cloned().collect();
+        stops.sort_by_key(|stop| (stop.scope != Scope::Global, stop.paused_at));
+        stops
+    }
+
+    /// An agent's status as it is in force, which the store may have yet to hear of.
+    pub fn status_of(&self, entry: &Entry) -> AgentStatus {
+        match entry.agent.status {
+            AgentStatus::Revoked => AgentStatus::Revoked,
+            AgentStatus::Active | AgentStatus::Paused if entry.turnstile.switch().is_stopped() => {
+                AgentStatus::Paused
+            }
+            AgentStatus::Active | AgentStatus::Paused => AgentStatus::Active,
+        }
     }
 
     /// Takes new settings. Policies are compiled again, for rates and services.

@@ -77,8 +77,8 @@ impl Inner {
     pub(crate) fn stopped_refusal(&self, reason: Reason, agent: AgentId) -> Refusal {
         let scope =
             if reason == Reason::KillSwitchGlobal { Scope::Global } else { Scope::Agent(agent) };
-        let directory = self.directory.load();
-        let known = directory.data().stops.iter().find(|stop| stop.scope == scope);
+        let stops = self.stops.lock();
+        let known = stops.get(&scope);
         let refusal = match known {
             Some(stop) if !stop.reason.is_empty() => {
                 Refusal::with(reason, format!("{}: {}", wire::row(reason).text, stop.reason))
@@ -146,6 +146,7 @@ impl Inner {
 
     /// Puts a stop into force, for what is under way and for what comes.
     pub(crate) fn ring(&self, stop: &Stop) {
+        self.stops.lock().entry(stop.scope).or_insert_with(|| stop.clone());
         match stop.scope {
             Scope::Global => self.global.stop(),
             Scope::Agent(id) => self.turnstile_of(id).switch().stop(),
@@ -162,6 +163,7 @@ impl Inner {
     }
 
     pub(crate) fn release(&self, scope: Scope) {
+        self.stops.lock().remove(&scope);
         match scope {
             Scope::Global => self.global.resume(),
             Scope::Agent(id) => {

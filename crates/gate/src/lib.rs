@@ -27,7 +27,7 @@ pub use clock::Clock;
 pub use directory::{AgentRecord, Directory, Entry, PolicyData, RuleSet};
 pub use gate::{ChangeError, Gate, Settings, StopReport};
 pub use ids::IdSource;
-pub use knock::{Knock, Presented, Rebuff};
+pub use knock::{Caller, Knock, Presented, Rebuff};
 pub use permit::{Outcome, Permit, Spent, StopWatch};
 pub use record::{Decision, Durability, Intent, Row, SystemEvent};
 pub use spending::{SpendLine, Spending};

@@ -64,13 +64,13 @@ fn check(rules: &[(RuleType, Value)]) {
 fn storm(gate: &Gate) -> Vec<agentguard_gate::Permit> {
     let next = AtomicUsize::new(0);
     let won = parking_lot::Mutex::new(Vec::new());
-    let entry = fake::sole(gate);
+    let caller = fake::caller(gate).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 while next.fetch_add(1, Ordering::Relaxed) < CALLERS {
                     let action = fake::dollars("1.00", gate);
-                    let admitted = now(gate.admit(&entry, gate.request_id(action.at), action));
+                    let admitted = now(gate.admit(&caller, gate.request_id(action.at), action));
                     won.lock().extend(admitted.ok());
                 }
             });

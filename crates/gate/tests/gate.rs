@@ -181,7 +181,7 @@ async fn permit(gate: &Gate, amount: &str) -> agentguard_gate::Permit {
 async fn admit(gate: &Gate, amount: &str) -> Result<agentguard_gate::Permit, Reason> {
     let action = dollars(amount, gate);
     let id: RequestId = gate.request_id(action.at);
-    gate.admit(&sole(gate), id, action).await.map_err(|refusal| refusal.reason)
+    gate.admit(&fake::caller(gate)?, id, action).await.map_err(|refusal| refusal.reason)
 }
 
 fn done(spent: Spent) -> Outcome {

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use agentguard_core::rule::{RuleSpec, RuleType};
 use agentguard_core::time::Zone;
 use agentguard_core::token::{PREFIX, TokenHash};
-use agentguard_core::{Agent, AgentStatus, Rates, RuleId, RuleSetId, Timestamp};
+use agentguard_core::{Agent, AgentStatus, Rates, Reason, RuleId, RuleSetId, Timestamp};
 use agentguard_gate::ports::{
     Accept, Durabilities, HourOfAgent, Record, RecordError, Registry, RegistryError, Ticket,
 };
 use agentguard_gate::{
-    Actor, AgentRecord, AlertEvent, Change, Clock, Entry, Gate, IdSource, Intent, PolicyData, Row,
-    RuleSet, Settings, SystemEvent,
+    Actor, AgentRecord, AlertEvent, Caller, Change, Clock, Entry, Gate, IdSource, Intent, Knock,
+    PolicyData, Presented, Row, RuleSet, Settings, SystemEvent,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -162,6 +162,16 @@ pub(crate) fn add_agent(memory: &Memory, name: &str, token_hash: TokenHash) {
         description: None,
     };
     memory.data.lock().agents.push(AgentRecord { agent, token_hash });
+}
+
+/// The only agent, having knocked as its client would.
+pub(crate) fn caller(gate: &Gate) -> Result<Caller, Reason> {
+    let knock = Knock {
+        presented: Presented::Nothing,
+        client_ip: [127, 0, 0, 1].into(),
+        from_web_page: false,
+    };
+    gate.identify(&knock).map_err(|rebuff| rebuff.refusal.reason)
 }
 
 pub(crate) fn sole(gate: &Gate) -> Arc<Entry> {
