@@ -1,0 +1,185 @@
+//! What a call costs, as its request says it.
+//!
+//! Which calls pay is decided on a loose reading of the path (case, slashes, escapes), so that no
+//! spelling which an upstream may forgive slips past. Whatever is doubtful is unreadable, and the gate
+//! refuses that.
+//!
+//! Never here: prices of models, or what a response says.
+
+mod form;
+mod google_ads;
+mod json;
+mod stripe;
+
+use agentguard_core::action::Unreadable;
+use agentguard_core::service::ServiceKind;
+use agentguard_core::{Amount, Money};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, Method};
+
+use crate::path;
+
+/// How one kind of call names its money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extractor {
+    Stripe(stripe::Call),
+    GoogleAds(google_ads::Call),
+}
+
+/// What is read: everything of a request that may name money.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paper<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: Option<&'a str>,
+    pub(crate) body: &'a [u8],
+}
+
+/// Headers by which some servers take another method than the one on the request line.
+const METHOD_OVERRIDES: [&str; 3] =
+    ["x-http-method-override", "x-http-method", "x-method-override"];
+
+/// The extractor for a call, if its kind of service has one for this method and path. `path` is the
+/// upstream's whole path.
+pub(crate) fn extractor(
+    kind: ServiceKind,
+    method: &Method,
+    headers: &HeaderMap,
+    path: &str,
+) -> Option<Extractor> {
+    let found = match kind {
+        ServiceKind::Stripe => stripe::call(&path::loosely(path)).map(Extractor::Stripe),
+        ServiceKind::GoogleAds => google_ads::call(&path::loosely(path)).map(Extractor::GoogleAds),
+        ServiceKind::Openai | ServiceKind::Anthropic | ServiceKind::Generic => None,
+    };
+    let overridden = || METHOD_OVERRIDES.iter().any(|name| headers.contains_key(*name));
+    found.filter(|_| *method == Method::POST || overridden())
+}
+
+impl Extractor {
+    /// The amount; what cannot be read for certain is `Unreadable`.
+    pub(crate) fn read(self, paper: Paper<'_>) -> Amount {
+        let found = match self {
+            Self::Stripe(call) => stripe::read(call, paper),
+            Self::GoogleAds(call) => google_ads::read(call, paper),
+        };
+        match found {
+            Ok(Some(money)) => Amount::Exact(money),
+            Ok(None) => Amount::Free,
+            Err(problem) => Amount::Unreadable(problem),
+        }
+    }
+}
+
+/// Money, none, or why that cannot be said.
+type Reading = Result<Option<Money>, Unreadable>;
+
+/// What a body is, as far as amounts are read from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Media {
+    Empty,
+    Json,
+    Form,
+}
+
+/// The body's type by its headers. More than one header, an unknown charset or a compressed body
+/// could be read in another way by the upstream.
+fn media(paper: Paper<'_>) -> Result<Media, Unreadable> {
+    let mut codings = paper.headers.get_all(CONTENT_ENCODING).iter();
+    if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Unreadable::Encoding);
+    }
+    if paper.body.is_empty() {
+        return Ok(Media::Empty);
+    }
+    let mut types = paper.headers.get_all(CONTENT_TYPE).iter();
+    let (Some(only), None) = (types.next(), types.next()) else {
+        return Err(Unreadable::Encoding);
+    };
+    let text = only.to_str().map_err(|_| Unreadable::Encoding)?.to_ascii_lowercase();
+    let mut parts = text.split(';').map(str::trim);
+    let media = match parts.next() {
+        Some("application/json") => Media::Json,
+        Some("application/x-www-form-urlencoded") => Media::Form,
+        Some(_) | None => return Err(Unreadable::Encoding),
+    };
+    let understood = |part: &str| {
+        let charset = part.strip_prefix("charset=").map(|name| name.trim_matches('"'));
+        charset.is_none_or(|name| matches!(name, "utf-8" | "utf8" | "us-ascii"))
+    };
+    if parts.all(understood) { Ok(media) } else { Err(Unreadable::Encoding) }
+}
+
+/// A plain non-negative number: digits and nothing else.
+fn digits(text: &str) -> Result<u64, Unreadable> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Unreadable::NotAnAmount);
+    }
+    text.parse().map_err(|_| Unreadable::NotAnAmount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    #[test]
+    fn only_paying_calls_are_read() {
+        let none = HeaderMap::new();
+        let check = |kind, method: Method, path, expected: bool| {
+            let found = extractor(kind, &method, &none, path);
+            assert_eq!(found.is_some(), expected, "{kind} {method} {path}");
+        };
+        check(ServiceKind::Stripe, Method::POST, "/v1/charges", true);
+        check(ServiceKind::Stripe, Method::GET, "/v1/charges", false);
+        check(ServiceKind::Generic, Method::POST, "/v1/charges", false);
+        check(ServiceKind::Openai, Method::POST, "/v1/chat/completions", false);
+        check(
+            ServiceKind::GoogleAds,
+            Method::POST,
+            "/v17/customers/1/campaignBudgets:mutate",
+            true,
+        );
+        check(ServiceKind::GoogleAds, Method::POST, "/v17/customers/1/googleAds:search", false);
+        let overriding = headers(&[("x-http-method-override", "POST")]);
+        assert!(extractor(ServiceKind::Stripe, &Method::GET, &overriding, "/v1/charges").is_some());
+    }
+
+    #[test]
+    fn doubtful_media_are_not_read() {
+        let json = ("content-type", "application/json");
+        for (pairs, body, expected) in [
+            (vec![], "", Ok(Media::Empty)),
+            (vec![json], "{}", Ok(Media::Json)),
+            (vec![("content-type", "Application/JSON; charset=UTF-8")], "{}", Ok(Media::Json)),
+            (vec![("content-type", "application/x-www-form-urlencoded")], "a", Ok(Media::Form)),
+            (vec![json, ("content-encoding", "identity")], "{}", Ok(Media::Json)),
+            (vec![json, ("content-encoding", "gzip")], "{}", Err(Unreadable::Encoding)),
+            (vec![("content-encoding", "br")], "", Err(Unreadable::Encoding)),
+            (vec![], "{}", Err(Unreadable::Encoding)),
+            (vec![json, json], "{}", Err(Unreadable::Encoding)),
+            (vec![("content-type", "text/plain")], "{}", Err(Unreadable::Encoding)),
+            (
+                vec![("content-type", "multipart/form-data; boundary=x")],
+                "x",
+                Err(Unreadable::Encoding),
+            ),
+            (
+                vec![("content-type", "application/json; charset=utf-16")],
+                "{}",
+                Err(Unreadable::Encoding),
+            ),
+        ] {
+            let map = headers(&pairs);
+            let paper = Paper { headers: &map, query: None, body: body.as_bytes() };
+            assert_eq!(media(paper), expected, "{pairs:?} {body}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One client's connection: what the reader, the door and the stream on it know of each other, and
+//! how a stop or the gate's end reaches it.
+//!
+//! Never here: accepting (`listen`), or what a request means.
+
+use std::future::{Future as _, poll_fn};
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::task::{Context, Poll};
+
+use agentguard_gate::StopWatch;
+use http::HeaderValue;
+use http::header::CONNECTION;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use crate::door::Door;
+use crate::head_scan::{Malformed, Scanned};
+use crate::limits;
+
+/// What is shared along one connection. All of it runs in one task: nothing here is contended.
+#[derive(Debug)]
+pub(crate) struct ConnectionState {
+    pub(crate) client_ip: IpAddr,
+    /// 0, or one more than the place in `Malformed::ALL`.
+    malformed: AtomicU8,
+    last: AtomicBool,
+    cut: AtomicBool,
+    /// The kill switch of the stream under way. Held here and not in its body, because a body is not
+    /// polled while a client does not read, and such a stream must end too.
+    watch: Mutex<Pin<Box<Option<StopWatch>>>>,
+}
+
+impl ConnectionState {
+    pub(crate) fn new(client_ip: IpAddr) -> Arc<Self> {
+        Arc::new(Self {
+            client_ip,
+            malformed: AtomicU8::new(0),
+            last: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
+            watch: Mutex::new(Box::pin(None)),
+        })
+    }
+
+    /// Nothing more is taken from this connection.
+    pub(crate) fn set_malformed(&self, malformed: Malformed) {
+        let place = Malformed::ALL.iter().position(|one| *one == malformed);
+        let code = place.and_then(|place| u8::try_from(place.saturating_add(1)).ok()).unwrap_or(1);
+        self.malformed.store(code, Ordering::Relaxed);
+        self.set_last();
+    }
+
+    pub(crate) fn malformed(&self) -> Option<Malformed> {
+        let code = usize::from(self.malformed.load(Ordering::Relaxed));
+        Malformed::ALL.get(code.checked_sub(1)?).copied()
+    }
+
+    /// The request under way is the last one.
+    pub(crate) fn set_last(&self) {
+        self.last.store(true, Ordering::Relaxed);
+    }
+
+    /// A switch ended it: what the system still holds for the client is thrown away, too.
+    pub(crate) fn cut(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    /// From now on the whole connection ends when the switch does. True if it has.
+    pub(crate) fn end_with(&self, watch: StopWatch, context: &mut Context<'_>) -> bool {
+        self.watch.lock().as_mut().set(Some(watch));
+        self.poll_stopped(context).is_ready()
+    }
+
+    pub(crate) fn end_with_nothing(&self) {
+        self.watch.lock().as_mut().set(None);
+    }
+
+    fn poll_stopped(&self, context: &mut Context<'_>) -> Poll<()> {
+        match self.watch.lock().as_mut().as_pin_mut() {
+            Some(watch) => watch.poll(context).map(drop),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Tells every connection that the gate ends.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    told: AtomicBool,
+    bell: Arc<Notify>,
+}
+
+impl Closing {
+    pub(crate) fn ring(&self) {
+        self.told.store(true, Ordering::SeqCst);
+        self.bell.notify_waiters();
+    }
+}
+
+/// Serves a connection to its end: the client's, a stop's, or the gate's once its request is done.
+pub(crate) async fn serve(
+    stream: TcpStream,
+    client_ip: IpAddr,
+    door: Arc<Door>,
+    closing: Arc<Closing>,
+) {
+    let state = ConnectionState::new(client_ip);
+    let io = TokioIo::new(Scanned::new(stream, Arc::clone(&state)));
+    let service = service_fn(|request| {
+        let (door, state) = (Arc::clone(&door), Arc::clone(&state));
+        async move {
+            let mut answer = door.answer(&state, request).await;
+            if state.last.load(Ordering::Relaxed) {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, std::convert::Infallible>(answer)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HEAD_TIMEOUT)
+        .max_header_size(limits::HEAD_BYTES_MAX)
+        .max_buf_size(limits::READ_BUFFER_BYTES_MAX)
+        .serve_connection(io, service);
+    let mut connection = pin!(connection);
+    let mut bell = pin!(Arc::clone(&closing.bell).notified_owned());
+    let (mut listening, mut told) = (false, false);
+    let ended = poll_fn(|context| {
+        // Registered once: the task stays the same, so the bell wakes it whenever it rings, and the
+        // flag is cheaper to look at than the bell.
+        if !listening {
+            listening =
+                bell.as_mut().poll(context).is_pending() || closing.told.load(Ordering::SeqCst);
+        }
+        if !told && closing.told.load(Ordering::SeqCst) {
+            told = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        if state.poll_stopped(context).is_ready() {
+            state.cut();
+            return Poll::Ready(Ok(()));
+        }
+        connection.as_mut().poll(context)
+    });
+    if let Err(error) = ended.await {
+        tracing::debug!(%error, %client_ip, "a client's connection ended early");
+    }
+}

@@ -1,0 +1,323 @@
+//! The way of one request through the checks, in the order of 10-gate.md.
+//!
+//! Never here: a check's meaning. Each is a call to what knows it.
+
+use std::sync::Arc;
+
+use agentguard_core::action::Unreadable;
+use agentguard_core::{Action, AgentId, Amount, Reason, Refusal};
+use agentguard_egress::{ApproveError, Guard, Passage, PlatformRoots, Upstream};
+use agentguard_gate::{Caller, Gate, Knock};
+use arc_swap::ArcSwap;
+use http::header::{ALLOW, VIA};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, StatusCode, Uri};
+use hyper::body::Incoming;
+
+use crate::amount::{self, Paper};
+use crate::body::{BodyError, RequestBody, Sent, read_whole};
+use crate::connection::ConnectionState;
+use crate::forward::{Admitted, destination_refusal};
+use crate::options::ProxyOptions;
+use crate::request::{self, NoTarget, Note, Target, Visit};
+use crate::respond::{self, Answer};
+use crate::routes::{Route, Routes};
+use crate::{headers, identity, path};
+
+/// The door: the gate, the services, and its settings.
+#[derive(Debug)]
+pub(crate) struct Door {
+    gate: Gate,
+    routes: Routes,
+    options: ArcSwap<ProxyOptions>,
+    /// How this gate signs in `Via`.
+    mark: String,
+    via: HeaderValue,
+}
+
+/// A request that was turned away.
+type Refused = Box<TurnedAway>;
+
+#[derive(Debug)]
+struct TurnedAway {
+    agent: Option<AgentId>,
+    refusal: Refusal,
+    record: Recording,
+}
+
+/// How a refusal gets on the record.
+#[derive(Debug)]
+enum Recording {
+    /// The gate has done it.
+    ByGate,
+    /// By the action.
+    Action(Action),
+    /// By what was asked for: it is not known where that leads.
+    Asked,
+}
+
+/// Where a call goes.
+#[derive(Debug)]
+struct Placed {
+    route: Arc<Route>,
+    path: PathAndQuery,
+}
+
+/// A body ready to go, and what the call costs.
+#[derive(Debug)]
+struct Prepared {
+    amount: Amount,
+    body: RequestBody,
+    sent: Arc<Sent>,
+}
+
+impl Door {
+    pub(crate) fn new(
+        gate: Gate,
+        guard: Arc<Guard>,
+        roots: PlatformRoots,
+        options: ProxyOptions,
+    ) -> Self {
+        let mark = format!("agentguard-{:08x}", options.instance);
+        let via = HeaderValue::try_from(format!("1.1 {mark}"));
+        let options = Arc::new(options);
+        Self {
+            gate,
+            routes: Routes::new(guard, roots, Arc::clone(&options)),
+            options: ArcSwap::new(options),
+            mark,
+            via: via.unwrap_or(HeaderValue::from_static("1.1 agentguard")),
+        }
+    }
+
+    pub(crate) fn configure(&self, options: ProxyOptions) {
+        self.options.store(Arc::new(options));
+    }
+
+    pub(crate) fn options(&self) -> Arc<ProxyOptions> {
+        self.options.load_full()
+    }
+
+    /// Answers one request.
+    pub(crate) async fn answer(
+        &self,
+        connection: &Arc<ConnectionState>,
+        request: Request<Incoming>,
+    ) -> Answer {
+        let at = self.gate.now();
+        let visit = Visit { at, id: self.gate.request_id(at) };
+        let (mut parts, body) = request.into_parts();
+        let uri = std::mem::take(&mut parts.uri);
+        let turned_away = match self.call(connection, visit, &mut parts, &uri, body).await {
+            Ok(answer) => return answer,
+            Err(turned_away) => *turned_away,
+        };
+        let TurnedAway { agent, refusal, record } = turned_away;
+        let action = match record {
+            Recording::ByGate => None,
+            Recording::Action(action) => Some(action),
+            Recording::Asked => Some(visit.unplaced(&parts.method, &uri)),
+        };
+        if let Some(action) = action {
+            self.gate.refuse(agent, visit.id, &action, &refusal);
+        }
+        respond::refusal(&refusal, visit.id)
+    }
+
+    async fn call(
+        &self,
+        connection: &Arc<ConnectionState>,
+        visit: Visit,
+        parts: &mut Parts,
+        uri: &Uri,
+        body: Incoming,
+    ) -> Result<Answer, Refused> {
+        self.check_shape(connection, parts).map_err(|refusal| asked(None, refusal))?;
+        let method = request::method_name(&parts.method);
+        let (target, method) = match (request::target(&parts.method, uri), method) {
+            (Ok(target), Some(method)) => (target, method),
+            (Err(nowhere), _) => return Ok(no_target(nowhere, visit)),
+            (Ok(_), None) => return Ok(no_method(visit)),
+        };
+        let caller = self.identify(connection, parts)?;
+        let agent = Some(caller.agent.id);
+        let options = self.options.load_full();
+        let placed = self.place(&target, &options).map_err(|refusal| asked(agent, refusal))?;
+        let action =
+            |amount| visit.action(Arc::clone(&method), &placed.path, &placed.route, amount);
+        let refused = |refusal| {
+            let record = Recording::Action(action(Amount::Free));
+            Box::new(TurnedAway { agent, refusal, record })
+        };
+        let place = self.check_place(&target, uri, &placed.route).await.map_err(refused)?;
+        let (upstream, exception) = place;
+        // Before amounts are read: they must be read from what the upstream will see.
+        headers::clean_request(&mut parts.headers);
+        let prepared = prepare(parts, &placed, body, &options).await.map_err(refused)?;
+        let Prepared { amount, body, sent } = prepared;
+        let permit = self.gate.admit(&caller, visit.id, action(amount)).await;
+        let permit = permit.map_err(|refusal| {
+            Box::new(TurnedAway { agent, refusal, record: Recording::ByGate })
+        })?;
+        let note = Note { sent, exception };
+        let admitted = Admitted { visit, route: &placed.route, upstream, permit, note };
+        let request = self.outgoing(parts, placed.path.clone(), body);
+        Ok(admitted.make(request, connection).await)
+    }
+
+    /// What is no well-formed request, or has been here before.
+    fn check_shape(&self, connection: &ConnectionState, parts: &Parts) -> Result<(), Refusal> {
+        let bad = |text: &str| Refusal::with(Reason::BadRequest, text.to_owned());
+        if let Some(malformed) = connection.malformed() {
+            return Err(bad(malformed.text()));
+        }
+        if !headers::is_plainly_framed(&parts.headers) {
+            connection.set_last();
+            return Err(bad("Transfer-Encoding is not plainly `chunked`"));
+        }
+        if headers::came_by(&parts.headers, &self.mark) {
+            return Err(Refusal::plain(Reason::LoopDetected));
+        }
+        Ok(())
+    }
+
+    /// Checks 1 to 3.
+    fn identify(&self, connection: &ConnectionState, parts: &Parts) -> Result<Caller, Refused> {
+        let knock = Knock {
+            presented: identity::presented(&parts.headers),
+            client_ip: connection.client_ip,
+            from_web_page: identity::is_from_web_page(&parts.headers),
+        };
+        self.gate.identify(&knock).map_err(|rebuff| asked(rebuff.agent_id, rebuff.refusal))
+    }
+
+    /// Check 4, first part: the service.
+    fn place(&self, target: &Target<'_>, options: &Arc<ProxyOptions>) -> Result<Placed, Refusal> {
+        let route = self.routes.find(target.alias, &self.gate.directory(), options);
+        let route = route.ok_or_else(|| Refusal::plain(Reason::ServiceUnknown))?;
+        let path = target.upstream_path(&route);
+        let path = path.ok_or_else(|| Refusal::plain(Reason::BadRequest))?;
+        Ok(Placed { route, path })
+    }
+
+    /// Check 4, second part: the path, and the destination guard.
+    async fn check_place<'a>(
+        &self,
+        target: &Target<'_>,
+        uri: &Uri,
+        route: &'a Route,
+    ) -> Result<(&'a Upstream<RequestBody>, Option<&'static str>), Refusal> {
+        if let Err(escape) = path::check(target.path) {
+            let message = format!("the path may leave its service: {escape}");
+            return Err(Refusal::with(Reason::DestinationBlocked, message)
+                .detail("why", "path_escapes_base")
+                .detail("remedy", "send the path plainly, below the service's base URL"));
+        }
+        let whole = uri.path_and_query().map_or("", PathAndQuery::as_str);
+        if identity::holds_token_text(whole.as_bytes()) {
+            let message = "an agent token stands in the URL, where it would go upstream".to_owned();
+            return Err(Refusal::with(Reason::BadRequest, message)
+                .detail("remedy", "send the token as `X-AgentGuard-Token`"));
+        }
+        let upstream = route.upstream()?;
+        match upstream.approve().await {
+            Ok(approved) => Ok((upstream, exception(approved.passage()))),
+            Err(ApproveError::Blocked(blocked)) => Err(destination_refusal(&blocked)),
+            Err(ApproveError::Dns(error)) => {
+                tracing::warn!(service = %route.alias, %error, "a service's name is not resolved");
+                Err(Refusal::plain(Reason::UpstreamUnreachable))
+            }
+        }
+    }
+
+    /// The request as it leaves. Its headers are moved, not copied.
+    fn outgoing(
+        &self,
+        parts: &mut Parts,
+        path: PathAndQuery,
+        body: RequestBody,
+    ) -> Request<RequestBody> {
+        let mut request = Request::new(body);
+        *request.method_mut() = parts.method.clone();
+        *request.uri_mut() = Uri::from(path);
+        *request.headers_mut() = std::mem::take(&mut parts.headers);
+        request.headers_mut().append(VIA, self.via.clone());
+        request
+    }
+}
+
+/// Check 5: the amount, read from the body only where such a call names money.
+async fn prepare(
+    parts: &Parts,
+    placed: &Placed,
+    body: Incoming,
+    options: &ProxyOptions,
+) -> Result<Prepared, Refusal> {
+    let (kind, path) = (placed.route.service.kind, placed.path.path());
+    let timeout = placed.route.timeout;
+    let late = |_| Refusal::with(Reason::BadRequest, "the request's body did not come".to_owned());
+    let Some(extractor) = amount::extractor(kind, &parts.method, &parts.headers, path) else {
+        let streamed = tokio::time::timeout(timeout, RequestBody::streamed(body));
+        let (body, sent) = streamed.await.map_err(late)?.map_err(broken)?;
+        return Ok(Prepared { amount: Amount::Free, body, sent });
+    };
+    let whole = tokio::time::timeout(timeout, read_whole(body, options.max_body_inspect_bytes));
+    match whole.await.map_err(late)? {
+        Ok(bytes) => {
+            let query = placed.path.query();
+            let amount = extractor.read(Paper { headers: &parts.headers, query, body: &bytes });
+            let sent = Sent::whole(bytes.len());
+            Ok(Prepared { amount, body: RequestBody::Memory(bytes), sent })
+        }
+        Err(BodyError::TooLong) => Ok(Prepared {
+            amount: Amount::Unreadable(Unreadable::TooLong),
+            body: RequestBody::Unusable,
+            sent: Arc::default(),
+        }),
+        Err(error @ (BodyError::Client | BodyError::Upstream)) => Err(broken(error)),
+    }
+}
+
+/// By what opening a destination was let through, for the record.
+const fn exception(passage: &Passage) -> Option<&'static str> {
+    match passage {
+        Passage::Ordinary => None,
+        Passage::PrivateService => Some("allow_private"),
+        Passage::DangerAllow(_) => Some("danger_allow"),
+    }
+}
+
+fn asked(agent: Option<AgentId>, refusal: Refusal) -> Refused {
+    Box::new(TurnedAway { agent, refusal, record: Recording::Asked })
+}
+
+fn broken(_: BodyError) -> Refusal {
+    let message = "the request's body is malformed or broke off".to_owned();
+    Refusal::with(Reason::BadRequest, message)
+}
+
+fn no_target(nowhere: NoTarget, visit: Visit) -> Answer {
+    match nowhere {
+        NoTarget::ProxyForm => respond::no_call(
+            StatusCode::NOT_IMPLEMENTED,
+            "NOT_IMPLEMENTED",
+            "this version is no ordinary proxy: set the base URL to http://HOST:PORT/proxy/ALIAS instead of HTTP_PROXY or HTTPS_PROXY",
+            visit.id,
+        ),
+        NoTarget::Elsewhere => respond::no_call(
+            StatusCode::NOT_FOUND,
+            "NOT_FOUND",
+            "nothing is here: calls go to /proxy/ALIAS/PATH, for example /proxy/openai/v1/models",
+            visit.id,
+        ),
+    }
+}
+
+fn no_method(visit: Visit) -> Answer {
+    let message = "this method does not pass";
+    let code = "METHOD_NOT_ALLOWED";
+    let mut answer = respond::no_call(StatusCode::METHOD_NOT_ALLOWED, code, message, visit.id);
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(request::ALLOWED));
+    answer
+}

@@ -1,0 +1,140 @@
+//! One admitted call, from permit to answer: sent, awaited, and settled where it fails.
+//!
+//! Never here: admission. What is here has a permit.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use agentguard_core::{Reason, Refusal};
+use agentguard_egress::{Blocked, SendError, Upstream};
+use agentguard_gate::{Outcome, Permit, Spent};
+use http::{Request, Response, Version};
+use hyper::body::Incoming;
+
+use crate::body::{AnswerBody, RequestBody};
+use crate::connection::ConnectionState;
+use crate::headers;
+use crate::request::{Note, Visit};
+use crate::respond::{self, Answer};
+use crate::routes::Route;
+use crate::stream::GuardedBody;
+
+/// A call that may be made.
+#[derive(Debug)]
+pub(crate) struct Admitted<'a> {
+    pub(crate) visit: Visit,
+    pub(crate) route: &'a Route,
+    pub(crate) upstream: &'a Upstream<RequestBody>,
+    pub(crate) permit: Permit,
+    pub(crate) note: Note,
+}
+
+/// Why there is no answer of the upstream.
+#[derive(Debug)]
+struct Failure {
+    refusal: Refusal,
+    spent: Spent,
+}
+
+impl Admitted<'_> {
+    /// Makes the call. A stop ends it at once, also while the upstream is awaited.
+    pub(crate) async fn make(
+        self,
+        request: Request<RequestBody>,
+        connection: &Arc<ConnectionState>,
+    ) -> Answer {
+        let reply = {
+            let stopped = pin!(self.permit.watch());
+            tokio::select! {
+                biased;
+                reason = stopped => Err(stopped_early(reason)),
+                reply = self.upstream.send(&self.permit, request) => {
+                    reply.map_err(|error| self.failure(&error))
+                }
+            }
+        };
+        match reply {
+            // An upgrade was not asked for; what follows would be no HTTP.
+            Ok(reply) if reply.status().is_informational() => {
+                let refusal = Refusal::plain(Reason::UpstreamUnreachable);
+                self.fail(&Failure { refusal, spent: Spent::Unknown })
+            }
+            Ok(reply) => self.pass_on(reply, connection),
+            Err(failure) => self.fail(&failure),
+        }
+    }
+
+    fn pass_on(self, reply: Response<Incoming>, connection: &Arc<ConnectionState>) -> Answer {
+        let (mut head, body) = reply.into_parts();
+        headers::clean_response(&mut head.headers);
+        respond::name(&mut head.headers, self.visit.id);
+        head.version = Version::HTTP_11;
+        let body = GuardedBody::new(
+            body,
+            self.permit,
+            (head.status.as_u16(), &head.headers),
+            self.note,
+            Arc::clone(connection),
+            self.route.timeout,
+        );
+        Response::from_parts(head, AnswerBody::Upstream { body })
+    }
+
+    fn fail(self, failure: &Failure) -> Answer {
+        let reason = failure.refusal.reason;
+        self.permit.settle(Outcome {
+            status: Some(respond::status(reason)),
+            spent: failure.spent,
+            is_streaming: false,
+            failure: Some(reason),
+            facts: Some(self.note.facts(0).into()),
+        });
+        respond::refusal(&failure.refusal, self.visit.id)
+    }
+
+    /// What an agent hears, and what it costs it. Causes are for operators: they name addresses.
+    fn failure(&self, error: &SendError) -> Failure {
+        let free = |refusal| Failure { refusal, spent: Spent::Nothing };
+        let (id, service) = (self.visit.id, &self.route.alias);
+        if self.note.sent.broke_off() {
+            let message = "the request's body is malformed or broke off".to_owned();
+            return free(Refusal::with(Reason::BadRequest, message));
+        }
+        tracing::warn!(%id, %service, %error, "a call got no answer");
+        match error {
+            SendError::Blocked(blocked) => free(destination_refusal(blocked)),
+            SendError::Dns(_) | SendError::ConnectFailed { .. } => {
+                free(Refusal::plain(Reason::UpstreamUnreachable))
+            }
+            SendError::Tls(_) => free(Refusal::plain(Reason::UpstreamTlsError)),
+            // 20-proxy.md: an upstream that is too slow is not charged.
+            SendError::ConnectTimeout { .. } | SendError::Timeout { .. } => {
+                free(Refusal::plain(Reason::UpstreamTimeout))
+            }
+            SendError::Malformed { .. } => free(Refusal::plain(Reason::Internal)),
+            // It was sent, and nobody knows what the upstream made of it.
+            SendError::Broken { .. } => {
+                let refusal = Refusal::plain(Reason::UpstreamUnreachable);
+                Failure { refusal, spent: Spent::Unknown }
+            }
+        }
+    }
+}
+
+/// Which check of the destination guard said no, and what would change that.
+pub(crate) fn destination_refusal(blocked: &Blocked) -> Refusal {
+    let rule = match blocked {
+        Blocked::Name { .. } => "destination_name",
+        Blocked::Address { .. } => "destination_address",
+        Blocked::OwnListener { .. } => "own_listener",
+        Blocked::PeerDiffers { .. } => "peer_differs",
+    };
+    Refusal::with(Reason::DestinationBlocked, blocked.to_string())
+        .detail("why", rule)
+        .detail("remedy", blocked.what_would_change_it())
+}
+
+/// The request may be with the upstream already: it is charged.
+fn stopped_early(reason: Reason) -> Failure {
+    Failure { refusal: Refusal::plain(reason), spent: Spent::Unknown }
+}

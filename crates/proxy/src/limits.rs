@@ -1,0 +1,26 @@
+//! Every bound of this door, with the reason for its number.
+
+use std::time::Duration;
+
+/// A request head. Real ones are under 16 KiB, even with large cookies and trace headers.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// What is read ahead of one connection: a head and as much body again.
+pub const READ_BUFFER_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
+
+/// For a whole head to come, and so the longest an idle connection is kept. SDKs keep theirs for
+/// 60 s or less, so they are the ones to close it.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Pause after a failed accept: out of descriptors is the usual reason, and others must end first.
+pub const ACCEPT_RETRY: Duration = Duration::from_millis(20);
+
+/// Rounds of percent-decoding before a path counts as made to deceive. Honest ones need one, doubly
+/// encoded ones two.
+pub const DECODE_ROUNDS_MAX: usize = 4;
+
+/// Depth of a JSON body that is looked into. Paying requests are three deep.
+pub const JSON_DEPTH_MAX: usize = 32;
+
+/// Requests for money that one Google Ads call may hold (Google's own limit is 10,000).
+pub const ADS_OPERATIONS_MAX: usize = 10_000;

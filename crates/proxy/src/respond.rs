@@ -1,0 +1,116 @@
+//! Answers of the gate itself: refusals as HTTP, and what is said to requests for nothing.
+//!
+//! Never here: which reason has which status. That table is `core::wire`.
+
+use agentguard_core::wire::{self, Retry};
+use agentguard_core::{Reason, Refusal, RequestId};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::body::AnswerBody;
+
+/// On every answer.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-agentguard-request-id");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// An answer, the gate's own or an upstream's.
+pub(crate) type Answer = Response<AnswerBody>;
+
+/// Names the request on its answer.
+pub(crate) fn name(headers: &mut HeaderMap, id: RequestId) {
+    let mut text = [0; 36];
+    let text = id.0.hyphenated().encode_lower(&mut text);
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(REQUEST_ID, value);
+    }
+}
+
+/// A refusal.
+pub(crate) fn refusal(refusal: &Refusal, id: RequestId) -> Answer {
+    let row = wire::row(refusal.reason);
+    let mut answer = json_answer(row.status, &refusal.body(id), id);
+    let headers = answer.headers_mut();
+    let retry = match row.retry {
+        Retry::Never => "false",
+        Retry::Later => "true",
+    };
+    headers.insert(SHOULD_RETRY, HeaderValue::from_static(retry));
+    if row.status == StatusCode::UNAUTHORIZED.as_u16() {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(rate) = refusal.rate {
+        headers.insert(RATE_LIMIT, rate.limit.into());
+        headers.insert(RATE_REMAINING, rate.remaining.into());
+        headers.insert(RATE_RESET, rate.resets_at.as_secs_ceil().into());
+        headers.insert(RETRY_AFTER, rate.retry_after_sec.into());
+    }
+    answer
+}
+
+/// An answer to something that is no call: nothing is decided or recorded.
+pub(crate) fn no_call(status: StatusCode, code: &str, message: &str, id: RequestId) -> Answer {
+    let body = json!({"error": {"code": code, "message": message, "request_id": id}});
+    let mut answer = json_answer(status.as_u16(), &body, id);
+    answer.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    answer
+}
+
+/// The status that a reason is answered with.
+pub(crate) fn status(reason: Reason) -> u16 {
+    wire::row(reason).status
+}
+
+fn json_answer(status: u16, body: &Value, id: RequestId) -> Answer {
+    let text = Bytes::from(body.to_string());
+    let mut answer = Response::new(AnswerBody::whole(text));
+    *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    name(answer.headers_mut(), id);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentguard_core::Timestamp;
+    use agentguard_core::refusal::RateState;
+
+    fn id() -> RequestId {
+        "01890000-0000-7000-8000-000000000000".parse().unwrap()
+    }
+
+    #[test]
+    fn every_reason_is_answered_with_its_status_and_retry_hint() {
+        for reason in Reason::ALL {
+            let row = wire::row(reason);
+            let answer = refusal(&Refusal::plain(reason), id());
+            assert_eq!(answer.status().as_u16(), row.status, "{}", row.code);
+            let hint = if row.retry == Retry::Later { "true" } else { "false" };
+            assert_eq!(answer.headers().get(SHOULD_RETRY).unwrap(), hint, "{}", row.code);
+            assert_eq!(answer.headers().contains_key(WWW_AUTHENTICATE), row.status == 401);
+            assert_eq!(answer.headers().get(REQUEST_ID).unwrap(), &id().to_string());
+        }
+    }
+
+    #[test]
+    fn a_full_rate_says_when_to_come_back() {
+        let mut full = Refusal::plain(Reason::RateLimited);
+        full.rate = Some(RateState {
+            limit: 5,
+            remaining: 0,
+            resets_at: Timestamp::from_micros(1_700_000_000_000_001),
+            retry_after_sec: 7,
+        });
+        let answer = refusal(&full, id());
+        let header = |name: &HeaderName| answer.headers().get(name).unwrap().to_str().unwrap();
+        assert_eq!(header(&RATE_LIMIT), "5");
+        assert_eq!(header(&RATE_REMAINING), "0");
+        assert_eq!(header(&RATE_RESET), "1700000001");
+        assert_eq!(header(&RETRY_AFTER), "7");
+    }
+}

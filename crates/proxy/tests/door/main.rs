@@ -1,0 +1,17 @@
+//! The door in one process with a real gate and a real upstream; only the store is a fake, at the
+//! gate's ports.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests: a broken precondition has to end the test at once"
+)]
+
+mod amounts;
+mod headers;
+mod listening;
+mod refusals;
+mod smuggling;
+mod streams;
+mod upstream_faults;
+mod world;

@@ -1,0 +1,124 @@
+//! Requests that two servers would read in two ways, byte for byte from a raw socket: 400, and
+//! nothing leaves.
+
+use agentguard_testkit::http::{raw, raw_for, raw_statuses};
+use std::time::Duration;
+
+use crate::world::World;
+
+const HEAD: &str = "POST /proxy/plain/echo HTTP/1.1\r\nHost: x\r\n";
+
+async fn check(world: &World, wire: &str, expected: &[u16]) {
+    let before = world.upstream.stats();
+    let got = raw_for(world.addr, wire.as_bytes(), Duration::from_secs(2)).await;
+    let text = String::from_utf8_lossy(&got);
+    let statuses = raw_statuses(&got);
+    assert_eq!(statuses.len(), 1, "{wire:?} got {text}");
+    assert!(expected.contains(&statuses[0]), "{wire:?} got {text}");
+    assert_eq!(world.upstream.stats().requests, before.requests, "{wire:?} reached the upstream");
+    assert_eq!(world.upstream.stats().connections, before.connections, "{wire:?}");
+}
+
+#[tokio::test]
+async fn two_readings_of_a_length_are_refused() {
+    let world = World::new().await;
+    for headers in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        "Content-Length: 5, 5\r\n\r\nhello",
+        "Content-Length: +5\r\n\r\nhello",
+        "Content-Length: -5\r\n\r\nhello",
+        "Content-Length: 0x5\r\n\r\nhello",
+        "Content-Length : 5\r\n\r\nhello",
+        "Transfer-Encoding: identity\r\n\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n",
+    ] {
+        check(&world, &format!("{HEAD}{headers}"), &[400]).await;
+    }
+}
+
+#[tokio::test]
+async fn bad_line_ends_and_folds_are_refused() {
+    let world = World::new().await;
+    check(&world, "GET /proxy/plain/echo HTTP/1.1\nHost: x\n\n", &[400]).await;
+    check(&world, "GET /proxy/plain/echo HTTP/1.1\r\nHost: x\nX: y\r\n\r\n", &[400]).await;
+    check(&world, &format!("{HEAD}X: a\rb\r\n\r\n"), &[400]).await;
+    check(&world, &format!("{HEAD}X: a\r\n folded\r\n\r\n"), &[400]).await;
+    check(&world, &format!("{HEAD}X: a\0b\r\n\r\n"), &[400]).await;
+    check(&world, &format!("{HEAD}X\r\n\r\n"), &[400]).await;
+    check(&world, "GET /proxy/plain/echo#x HTTP/1.1\r\nHost: x\r\n\r\n", &[400]).await;
+    check(&world, "GET  /proxy/plain/echo HTTP/1.1\r\nHost: x\r\n\r\n", &[400]).await;
+    check(&world, "GET /proxy/plain/a b HTTP/1.1\r\nHost: x\r\n\r\n", &[400]).await;
+}
+
+#[tokio::test]
+async fn bad_chunks_are_refused() {
+    let world = World::new().await;
+    for body in
+        ["zz\r\nhello\r\n0\r\n\r\n", "-1\r\n\r\n", "5hello\r\n", "\r\n", "fffffffffffffffff\r\n"]
+    {
+        let wire = format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n{body}");
+        check(&world, &wire, &[400]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_that_is_bad_later_leaves_no_whole_request() {
+    let world = World::new().await;
+    let wire = format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n");
+    let got = raw(world.addr, wire.as_bytes()).await;
+    assert_eq!(raw_statuses(&got), [400], "{}", String::from_utf8_lossy(&got));
+    let row = world.last_row().await;
+    assert_eq!(row.block_reason, Some("BAD_REQUEST"));
+    let whole = world.upstream.requests().into_iter().filter(|seen| seen.complete).count();
+    assert_eq!(whole, 0);
+}
+
+#[tokio::test]
+async fn oversize_heads_are_refused() {
+    let world = World::new().await;
+    check(&world, &format!("{HEAD}X: {}\r\n\r\n", "a".repeat(70_000)), &[400, 431]).await;
+    let many: String = (0..101).map(|n| format!("X-{n}: y\r\n")).collect();
+    check(&world, &format!("{HEAD}{many}\r\n"), &[400, 431]).await;
+    let long = "a".repeat(70_000);
+    check(&world, &format!("GET /proxy/plain/{long} HTTP/1.1\r\n\r\n"), &[400, 414, 431]).await;
+}
+
+#[tokio::test]
+async fn a_request_hidden_behind_another_is_not_run() {
+    let world = World::new().await;
+    // The length wins or the chunks win; neither may make the second request appear.
+    let hidden = "GET /proxy/plain/status/201 HTTP/1.1\r\nHost: x\r\n\r\n";
+    let wire = format!(
+        "{HEAD}Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}",
+        5 + hidden.len()
+    );
+    check(&world, &wire, &[400]).await;
+}
+
+#[tokio::test]
+async fn chunked_bodies_pass_and_close_their_connection() {
+    let world = World::new().await;
+    let wire = format!(
+        "{HEAD}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\nGET /proxy/plain/echo HTTP/1.1\r\nHost: x\r\n\r\n"
+    );
+    let got = raw(world.addr, wire.as_bytes()).await;
+    assert_eq!(raw_statuses(&got), [200], "{}", String::from_utf8_lossy(&got));
+    let seen = world.upstream.requests().pop().unwrap();
+    assert_eq!((seen.body_len, seen.complete), (6, true));
+    assert!(String::from_utf8_lossy(&got).to_lowercase().contains("connection: close"));
+}
+
+#[tokio::test]
+async fn requests_in_a_row_are_answered_in_order() {
+    let world = World::new().await;
+    let one = "POST /proxy/plain/status/201 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
+    let two = "GET /proxy/plain/status/202 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let got = raw(world.addr, format!("{one}\r\n{two}").as_bytes()).await;
+    assert_eq!(raw_statuses(&got), [201, 202]);
+}
