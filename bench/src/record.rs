@@ -1,0 +1,79 @@
+//! The record: what a row costs in CPU, and how long a log of a million rows takes to verify.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use agentguard_core::time::Zone;
+use agentguard_gate::ports::Record;
+use agentguard_store::{Retention, Store, StoreOptions, verify};
+
+use crate::admit::{admit, outcome};
+use crate::measure::{Figure, cpu_nanos, median};
+use crate::world::{Nowhere, caller, gate, thirty_rules};
+
+const ROWS_A_ROUND: u32 = 20_000;
+const ROUNDS: usize = 9;
+const LONG_LOG_ROWS: u64 = 1_000_000;
+
+pub(crate) fn run() -> Vec<Figure> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (bare, recorded) = cost(folder.path());
+    let long = tempfile::tempdir().expect("a temporary folder");
+    let (rows, seconds) = verify_long(long.path());
+    vec![
+        Figure::new("admit + settle, forgotten: CPU", bare, "µs", ""),
+        Figure::new("admit + settle, recorded (journal, batch, chain): CPU", recorded, "µs", ""),
+        Figure::new("the record adds to a request: CPU", recorded - bare, "µs", "≤ 5 µs"),
+        Figure::new(format!("verify-logs over {rows} rows"), seconds, "s", "≪ 60 s"),
+    ]
+}
+
+/// CPU of the whole process, writer thread included, for one request: without the record and with it,
+/// in turns.
+fn cost(folder: &Path) -> (f64, f64) {
+    let store = open(folder);
+    let forgetting = gate(thirty_rules(), Arc::new(Nowhere));
+    let keeping = gate(thirty_rules(), Arc::clone(&store) as Arc<dyn Record>);
+    let (mut bare, mut recorded) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        for (gate, costs) in [(&forgetting, &mut bare), (&keeping, &mut recorded)] {
+            let caller = caller(gate);
+            let before = cpu_nanos();
+            for _ in 0..ROWS_A_ROUND {
+                admit(gate, &caller).settle(outcome());
+            }
+            store.flush().expect("the rows are written");
+            costs.push((cpu_nanos() - before) / f64::from(ROWS_A_ROUND) / 1_000.0);
+        }
+    }
+    store.close().expect("the store closes");
+    (median(bare), median(recorded))
+}
+
+fn verify_long(folder: &Path) -> (u64, f64) {
+    let store = open(folder);
+    let gate = gate(thirty_rules(), Arc::clone(&store) as Arc<dyn Record>);
+    let caller = caller(&gate);
+    for row in 0..LONG_LOG_ROWS {
+        admit(&gate, &caller).settle(outcome());
+        if row % u64::from(ROWS_A_ROUND) == 0 {
+            store.flush().expect("the rows are written");
+        }
+    }
+    store.close().expect("the store closes");
+    let start = Instant::now();
+    let found = verify(&folder.join("data"), None, &mut |_| {}).expect("the log can be read");
+    assert!(found.ok, "{:?}", found.first_bad);
+    (found.rows, start.elapsed().as_secs_f64())
+}
+
+fn open(folder: &Path) -> Arc<Store> {
+    let options = StoreOptions {
+        data_dir: folder.join("data"),
+        zone: Zone::UTC,
+        checkpoint_file: None,
+        retention: Retention::default(),
+    };
+    Store::open(options).expect("a store opens").store
+}

@@ -1,0 +1,230 @@
+//! A registry in memory and a record that keeps nothing: the edge of I/O.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use agentguard_admin::{Admin, AdminOptions, Operator, Upkeep, plan, router};
+use agentguard_core::service::Service;
+use agentguard_core::time::Zone;
+use agentguard_core::token::ADMIN_PREFIX;
+use agentguard_core::{AgentStatus, Rates, Timestamp};
+use agentguard_gate::ports::{
+    Durabilities, HourOfAgent, Record, RecordError, Registry, RegistryError, Ticket,
+};
+use agentguard_gate::{
+    Actor, AgentRecord, AlertEvent, Change, Clock, Gate, IdSource, Intent, PolicyData, Row, Scope,
+    Settings, SystemEvent, defaults,
+};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tower_service::Service as _;
+use url::Url;
+
+#[derive(Debug, Default)]
+pub(crate) struct NoRecord;
+
+impl Record for NoRecord {
+    fn begin(&self, _: &Intent<'_>) -> Result<Ticket, RecordError> {
+        Ok(Ticket { segment: 0, sequence: 0 })
+    }
+    fn synced<'a>(
+        &'a self,
+        _: &Ticket,
+    ) -> Pin<Box<dyn Future<Output = Result<(), RecordError>> + Send + 'a>> {
+        Box::pin(async { Ok(()) })
+    }
+    fn finish(&self, _: Ticket, _: Row) {}
+    fn refused(&self, _: Row) {}
+    fn event(&self, _: SystemEvent) {}
+    fn alert(&self, _: &AlertEvent) {}
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct InMemory {
+    data: Mutex<PolicyData>,
+}
+
+impl Registry for InMemory {
+    fn load(&self) -> Result<PolicyData, RegistryError> {
+        Ok(self.data.lock().clone())
+    }
+
+    fn apply(
+        &self,
+        _: &Actor,
+        change: Change,
+        _: Timestamp,
+        accept: Box<dyn FnOnce(&PolicyData) -> Result<(), String> + Send>,
+    ) -> Result<PolicyData, RegistryError> {
+        let mut data = self.data.lock();
+        let mut next = data.clone();
+        make(&mut next, change);
+        accept(&next).map_err(RegistryError::Invalid)?;
+        *data = next.clone();
+        Ok(next)
+    }
+
+    fn apply_soon(&self, _: &Actor, change: Change, _: Timestamp) {
+        make(&mut self.data.lock(), change);
+    }
+
+    fn history(&self, _: Timestamp) -> Result<Vec<HourOfAgent>, RegistryError> {
+        Ok(Vec::new())
+    }
+}
+
+fn make(data: &mut PolicyData, change: Change) {
+    match change {
+        Change::AddAgent { agent, token_hash } => {
+            data.agents.push(AgentRecord { agent, token_hash });
+        }
+        Change::RevokeAgent(id) => {
+            let agents = data.agents.iter_mut();
+            agents.filter(|r| r.agent.id == id).for_each(|r| r.agent.status = AgentStatus::Revoked);
+        }
+        Change::RotateToken { agent_id, token_hash } => {
+            let agents = data.agents.iter_mut();
+            agents.filter(|r| r.agent.id == agent_id).for_each(|r| r.token_hash = token_hash);
+        }
+        Change::AddRule(spec) => {
+            let mut sets = data.rule_sets.iter_mut();
+            sets.find(|set| set.id == spec.rule_set_id).unwrap().rules.push(spec);
+        }
+        Change::RemoveRule(id) => {
+            data.rule_sets.iter_mut().for_each(|set| set.rules.retain(|rule| rule.id != id));
+        }
+        Change::ClearRules(id) => {
+            let sets = data.rule_sets.iter_mut();
+            sets.filter(|set| set.id == id).for_each(|set| set.rules.clear());
+        }
+        Change::PutService(service) => {
+            data.services.retain(|known| known.alias != service.alias);
+            data.services.push(service);
+        }
+        Change::RemoveService(alias) => data.services.retain(|known| known.alias != alias),
+        Change::Stop(stop) => data.stops.push(stop),
+        Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
+        Change::Import(plan) => {
+            data.rule_sets = plan.rule_sets;
+            data.services = plan.services;
+            let new = plan.new_agents.into_iter();
+            data.agents.extend(new.map(|(agent, token_hash)| AgentRecord { agent, token_hash }));
+            for (id, set) in plan.moved_agents {
+                let agents = data.agents.iter_mut();
+                agents.filter(|r| r.agent.id == id).for_each(|r| r.agent.rule_set_id = set);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct NothingToFlush;
+
+impl Upkeep for NothingToFlush {
+    fn flush(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+
+    fn closed_destination(&self, url: &Url, service: Option<&Service>) -> Option<String> {
+        let private = url.host_str() == Some("10.0.0.1");
+        let allowed = service.is_some_and(|service| service.allow_private);
+        (private && !allowed).then(|| "10.0.0.1 is private".to_owned())
+    }
+}
+
+/// The endpoint over a gate as it is after a first start.
+pub(crate) struct Endpoint {
+    pub(crate) gate: Gate,
+    pub(crate) admin: Admin,
+    pub(crate) token: String,
+    pub(crate) agent_token: String,
+    router: Router,
+}
+
+pub(crate) const HOST: &str = "127.0.0.1:3000";
+
+impl Endpoint {
+    pub(crate) fn new() -> Self {
+        let settings = Settings {
+            zone: Zone::UTC,
+            rates: Arc::new(Rates::default()),
+            allow_client_ips: Vec::new(),
+            durability: Durabilities::default(),
+        };
+        let (clock, _) = Clock::starting_after(None);
+        let ids = IdSource::new().unwrap();
+        let registry = Arc::new(InMemory::default());
+        let gate = Gate::open(settings, Arc::new(NoRecord), registry, clock, ids).unwrap();
+        let policy = defaults::first_policy();
+        let planned = plan(policy, &PolicyData::default(), gate.ids(), gate.now()).unwrap();
+        gate.change(&Actor::System, Change::Import(Box::new(planned.plan))).unwrap();
+        let agent_token = planned.new_agents[0].token.expose().to_owned();
+        let token = gate.ids().token(ADMIN_PREFIX).unwrap();
+        let operator = Operator { token_hash: token.hash(), actor: Actor::Cli };
+        let admin = Admin::new(AdminOptions {
+            gate: gate.clone(),
+            upkeep: Arc::new(NothingToFlush),
+            operators: vec![operator],
+            bound: HOST.parse().unwrap(),
+        });
+        let router = router(admin.clone());
+        Self { gate, admin, token: token.expose().to_owned(), agent_token, router }
+    }
+
+    /// Sends exactly these headers.
+    pub(crate) async fn raw(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> (StatusCode, Value) {
+        let mut request = Request::builder().method(Method::try_from(method).unwrap()).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.into()).unwrap();
+        let response = self.router.clone().call(request).await.unwrap();
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// As the command line does it.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [("host", HOST), ("authorization", bearer.as_str())];
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (status, answer) = self.raw(method, &format!("/api/v1{path}"), &headers, body).await;
+        (status.as_u16(), answer)
+    }
+
+    /// As [`Self::call`], for what must work.
+    pub(crate) async fn ok(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, answer) = self.call(method, path, body).await;
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    /// As [`Self::call`], for what must not: status, code, message.
+    pub(crate) async fn refused(&self, method: &str, path: &str, body: Value) -> (u16, String) {
+        let (status, answer) = self.call(method, path, body).await;
+        assert!(status >= 400, "{method} {path}: {status} {answer}");
+        let part = |name: &str| answer["error"][name].as_str().unwrap().to_owned();
+        assert!(!part("request_id").is_empty() && answer["error"]["details"].is_object());
+        (status, format!("{}: {}", part("code"), part("message")))
+    }
+
+    pub(crate) fn is_agent_stopped(&self, name: &str) -> bool {
+        let directory = self.gate.directory();
+        let entry = directory.by_name(name).unwrap();
+        let known = directory.data().stops.iter().any(|s| s.scope == Scope::Agent(entry.agent.id));
+        assert_eq!(known, entry.turnstile.switch().is_stopped());
+        known
+    }
+}

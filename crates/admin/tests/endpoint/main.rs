@@ -1,0 +1,6 @@
+//! The management endpoint in process, over a gate with fake ports.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
+
+mod areas;
+mod fakes;
+mod refusals;

@@ -1,0 +1,141 @@
+//! `agentguard service …`
+
+use agentguard_core::service::ServiceKind;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::session::{Session, items, text};
+use crate::table::Table;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  agentguard service set billing --base-url https://billing.example.com
+  agentguard service set local-model --base-url http://127.0.0.1:11434 --kind openai --allow-private
+  agentguard service set billing --timeout-sec 60";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Add a service, or change what is given of it
+    #[command(after_help = EXAMPLES)]
+    Set(Box<SetArgs>),
+    /// List services
+    #[command(after_help = "Example:\n  agentguard service list")]
+    List,
+    /// Remove a service
+    #[command(after_help = "Example:\n  agentguard service remove billing")]
+    Remove {
+        /// The name in /proxy/<ALIAS>/…
+        alias: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// The name in /proxy/<ALIAS>/…
+    alias: String,
+    /// Where the alias leads; needed for a new service
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// How its money is read [default: generic]
+    #[arg(long, value_parser = kinds())]
+    kind: Option<String>,
+    /// Let it be on a private address
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    allow_private: Option<bool>,
+    /// Do not check its certificate: anybody on the way can read and change what is sent
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    insecure_skip_tls_verify: Option<bool>,
+    /// A PEM file with further roots; empty takes it away
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<String>,
+    /// The variable of the gate that holds its credential; empty takes it away
+    #[arg(long, value_name = "NAME")]
+    credential_env: Option<String>,
+    /// Seconds to wait for the head of an answer
+    #[arg(long, value_name = "N")]
+    timeout_sec: Option<u32>,
+}
+
+pub(crate) fn run(session: &Session, command: ServiceCommand) -> Result<(), Failure> {
+    let gate = session.gate()?;
+    match command {
+        ServiceCommand::Set(args) => {
+            let service = gate.put(&["services", &args.alias], &patch(&args)?)?;
+            if args.insecure_skip_tls_verify == Some(true) {
+                crate::output::warn("the certificate of this service is not checked any more");
+            }
+            session.show(&service, |service| {
+                let (alias, url) = (text(service, "alias"), text(service, "base_url"));
+                format!("service `{alias}` ({}) leads to {url}", text(service, "kind"))
+            })
+        }
+        ServiceCommand::List => {
+            let services = items(gate.get(&["services"])?);
+            session.show(&Value::Array(services), list)
+        }
+        ServiceCommand::Remove { alias } => {
+            let service = gate.delete(&["services", &alias])?;
+            session
+                .show(&service, |service| format!("service `{}` is gone", text(service, "alias")))
+        }
+    }
+}
+
+fn kinds() -> PossibleValuesParser {
+    PossibleValuesParser::new(ServiceKind::ALL.map(ServiceKind::name))
+}
+
+fn patch(args: &SetArgs) -> Result<Value, Failure> {
+    let ca_file = args.ca_file.as_deref().map(certificates).transpose()?;
+    let fields = [
+        ("base_url", json!(args.base_url)),
+        ("kind", json!(args.kind)),
+        ("allow_private", json!(args.allow_private)),
+        ("insecure_skip_tls_verify", json!(args.insecure_skip_tls_verify)),
+        ("ca_file", json!(ca_file)),
+        ("credential_env", json!(args.credential_env)),
+        ("timeout_sec", json!(args.timeout_sec)),
+    ];
+    let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+    Ok(Value::Object(given.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>()))
+}
+
+/// The gate reads the file later and from its own folder: so the whole path, and a look now.
+fn certificates(file: &str) -> Result<String, Failure> {
+    if file.is_empty() {
+        return Ok(String::new());
+    }
+    let wrong = |why: String| Failure::usage(format!("parameter `ca_file`: `{file}` {why}"));
+    let path = std::path::absolute(file).map_err(|error| wrong(format!("is no path: {error}")))?;
+    let bytes = std::fs::read(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let mark = b"-----BEGIN CERTIFICATE-----";
+    if !bytes.windows(mark.len()).any(|part| part == mark) {
+        return Err(wrong("holds no PEM certificate".to_owned()));
+    }
+    path.into_os_string().into_string().map_err(|_| wrong("is not UTF-8".to_owned()))
+}
+
+fn list(services: &Value) -> String {
+    let mut table = Table::new(["ALIAS", "KIND", "BASE URL", "OPTIONS"]);
+    for service in services.as_array().into_iter().flatten() {
+        table.row([
+            text(service, "alias"),
+            text(service, "kind"),
+            text(service, "base_url"),
+            options(service),
+        ]);
+    }
+    table.to_string()
+}
+
+fn options(service: &Value) -> String {
+    let switches = ["allow_private", "insecure_skip_tls_verify"];
+    let on = switches.into_iter().filter(|name| service.get(*name) == Some(&Value::Bool(true)));
+    let values = ["ca_file", "credential_env", "timeout_sec"].into_iter().filter_map(|name| {
+        service.get(name).filter(|value| !value.is_null())?;
+        Some(format!("{name}={}", text(service, name)))
+    });
+    on.map(str::to_owned).chain(values).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,9 @@
+//! The command line end to end: the real binary against a real gate on a throw-away folder.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "test")]
+
+mod call;
+mod manage;
+mod operate;
+mod record;
+mod start;
+mod support;

@@ -1,0 +1,99 @@
+//! The vendors' own clients, and curl, through the gate.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests start programs and stop loudly"
+)]
+
+use agentguard_testkit::{GateConfig, GateProcess, Upstream, process, python_task};
+use serde_json::Value;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stripe_sdk_pays_until_the_budget_says_no_and_hears_why() {
+    let (gate, upstream) = start("stripe").await;
+    gate.cli_json(&["rule", "add", "--type", "daily_budget", "--param", "limit=25.00", "--json"]);
+    let output =
+        python_task(include_str!("sdk/stripe_flow.py"), vec![gate.proxy_url("stripe")], Vec::new())
+            .await;
+    assert!(output.status.success(), "{}", process::show(&output));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["paid"], 2);
+    assert_eq!(said["refused_status"], 403);
+    assert!(said["refused_message"].as_str().unwrap().contains("5.00 USD left today"), "{said}");
+    let blocked = gate.cli(&["logs", "export", "--format", "jsonl", "--decision", "block"]);
+    let attempts = String::from_utf8(blocked.stdout).unwrap().lines().count();
+    assert_eq!(attempts, 1, "a closed gate is not hammered");
+    let taken: u64 = upstream.takings().iter().map(|taking| taking.amount_minor).sum();
+    assert_eq!(taken, 2_000);
+    assert_eq!(gate.cli_json(&["spend", "--json"])["day"]["used"], "20.00");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openai_sdk_streams_through_and_hears_a_rate_limit() {
+    let (gate, _upstream) = start("openai").await;
+    gate.cli_json(&["rule", "add", "--type", "rate_limit_per_hour", "--param", "max=3", "--json"]);
+    let base = format!("{}/v1", gate.proxy_url("openai"));
+    let output = python_task(include_str!("sdk/openai_flow.py"), vec![base], Vec::new()).await;
+    assert!(output.status.success(), "{}", process::show(&output));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(said["models"].as_u64().unwrap() > 0, "{said}");
+    assert!(said["text"].as_str().unwrap().len() > 3, "{said}");
+    assert!(said["chunks"].as_u64().unwrap() > 2, "{said}");
+    assert_eq!(said["limited"], "RATE_LIMITED", "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curl_sees_a_refusal_with_its_rule_and_remedy() {
+    let (gate, upstream) = start("stripe").await;
+    let rule = gate.cli_json(&[
+        "rule",
+        "add",
+        "--type",
+        "per_call_limit",
+        "--param",
+        "limit=1.00",
+        "--json",
+    ]);
+    let url = format!("{}/v1/charges", gate.proxy_url("stripe"));
+    let output = curl(&["-si", &url, "-d", "amount=101", "-d", "currency=usd"]);
+    let (head, body) = output.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 403"), "{head}");
+    let head = head.to_lowercase();
+    assert!(
+        head.contains("x-agentguard-request-id:") && head.contains("x-should-retry: false"),
+        "{head}"
+    );
+    let error = &serde_json::from_str::<Value>(body).unwrap()["error"];
+    assert_eq!(error["code"], "PER_CALL_LIMIT_EXCEEDED");
+    assert_eq!(error["details"]["rule_id"], rule["id"]);
+    assert!(error["details"]["remedy"].as_str().unwrap().contains("raise the rule's limit"));
+    assert_eq!(upstream.stats().requests, 0, "nothing left");
+    let paid = curl(&["-s", &url, "-d", "amount=100", "-d", "currency=usd"]);
+    assert_eq!(serde_json::from_str::<Value>(&paid).unwrap()["amount"], 100);
+}
+
+async fn start(kind: &str) -> (GateProcess, Upstream) {
+    let upstream = Upstream::start().await;
+    let gate = GateProcess::start(env!("CARGO_BIN_EXE_agentguard"), GateConfig::new());
+    let base_url = upstream.base_url();
+    gate.cli_json(&[
+        "service",
+        "set",
+        kind,
+        "--base-url",
+        &base_url,
+        "--kind",
+        kind,
+        "--allow-private",
+        "--json",
+    ]);
+    gate.cli_json(&["rule", "clear", "--json"]);
+    (gate, upstream)
+}
+
+fn curl(args: &[&str]) -> String {
+    let mut command = std::process::Command::new("curl");
+    command.args(["--max-time", "20"]).args(args);
+    let output = process::run(command, std::time::Duration::from_secs(30));
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,162 @@
+//! The database with where its logs stand: every transaction of the writer. All or nothing: where
+//! the logs stand moves on only when the commit has succeeded.
+
+use agentguard_core::Timestamp;
+use agentguard_core::time::Zone;
+use agentguard_gate::ports::RegistryError;
+use agentguard_gate::{Actor, Change, PolicyData, Row};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::chain::{Chainer, Heads};
+use crate::change;
+use crate::checkpoint::Anchor;
+use crate::policy::{self, store_error};
+use crate::queue::Accept;
+use crate::retention::{Removed, Retention, remove_stretch};
+use crate::rows::{
+    ConfigChange, Note, insert_alert, insert_config_change, insert_event, insert_requests,
+};
+use crate::snapshot::Sums;
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub(crate) db: Connection,
+    heads: Heads,
+    chainer: Chainer,
+    sums: Sums,
+    zone: Zone,
+    /// A commit failed, and it may have happened all the same: look before writing again.
+    doubtful: bool,
+}
+
+impl Ledger {
+    pub(crate) fn new(db: Connection, zone: Zone) -> rusqlite::Result<Self> {
+        let heads = Heads::read(&db)?;
+        let (chainer, sums) = (Chainer::default(), Sums::default());
+        Ok(Self { db, heads, chainer, sums, zone, doubtful: false })
+    }
+
+    pub(crate) const fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
+    /// Adds rows and notes to the record, in one transaction.
+    pub(crate) fn write(&mut self, rows: &[&Row], notes: &[&Note]) -> rusqlite::Result<()> {
+        let mut heads = self.settled_heads()?;
+        let fresh;
+        let rows = if self.doubtful {
+            fresh = self.not_yet_written(rows)?;
+            &fresh
+        } else {
+            rows
+        };
+        self.doubtful = true;
+        let transaction = begin(&self.db)?;
+        self.sums.clear();
+        for row in rows {
+            self.sums.add(row, &self.zone);
+        }
+        insert_requests(&transaction, &mut heads, &mut self.chainer, rows.iter().copied())?;
+        self.sums.write(&transaction)?;
+        for note in notes {
+            match note {
+                Note::Event(event) => {
+                    insert_event(&transaction, &mut heads, &mut self.chainer, event)?;
+                }
+                Note::Alert(alert) => {
+                    insert_alert(&transaction, &mut heads, &mut self.chainer, alert)?;
+                }
+            }
+        }
+        transaction.commit()?;
+        self.heads = heads;
+        self.doubtful = false;
+        Ok(())
+    }
+
+    /// Makes a change of policy with its row, unless `accept` turns the result down.
+    pub(crate) fn change(
+        &mut self,
+        actor: &Actor,
+        change: &Change,
+        at: Timestamp,
+        accept: Option<Accept>,
+    ) -> Result<PolicyData, RegistryError> {
+        let mut heads = self.settled_heads().map_err(store_error)?;
+        let transaction = begin(&self.db).map_err(store_error)?;
+        let before = policy::load(&transaction)?;
+        let told = change::make(&transaction, change, &before)?;
+        let after = policy::load(&transaction)?;
+        if let Some(accept) = accept {
+            accept(&after).map_err(RegistryError::Invalid)?;
+        }
+        let row = ConfigChange {
+            at,
+            actor: actor.name(),
+            action: told.action,
+            resource_type: told.resource_type,
+            resource_id: &told.resource_id,
+            before: &told.before,
+            after: &told.after,
+        };
+        insert_config_change(&transaction, &mut heads, &mut self.chainer, &row)
+            .map_err(store_error)?;
+        if let Err(error) = transaction.commit() {
+            self.doubtful = true;
+            return Err(store_error(error));
+        }
+        self.heads = heads;
+        Ok(after)
+    }
+
+    /// Removes rows whose removal has been signed.
+    pub(crate) fn remove(&mut self, anchor: &Anchor) -> rusqlite::Result<u64> {
+        let transaction = begin(&self.db)?;
+        let rows = remove_stretch(&transaction, anchor)?;
+        transaction.commit()?;
+        Ok(rows)
+    }
+
+    pub(crate) fn remove_loose(
+        &mut self,
+        retention: &Retention,
+        now: Timestamp,
+        removed: &mut Removed,
+    ) -> rusqlite::Result<()> {
+        let transaction = begin(&self.db)?;
+        retention.remove_loose(&transaction, now, removed)?;
+        transaction.commit()
+    }
+
+    /// Folds the write-ahead log back into the database file.
+    pub(crate) fn fold(&self) -> rusqlite::Result<()> {
+        self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    }
+
+    fn settled_heads(&mut self) -> rusqlite::Result<Heads> {
+        if self.doubtful {
+            self.heads = Heads::read(&self.db)?;
+        }
+        Ok(self.heads)
+    }
+
+    fn not_yet_written<'r>(&self, rows: &[&'r Row]) -> rusqlite::Result<Vec<&'r Row>> {
+        let mut fresh = Vec::with_capacity(rows.len());
+        for row in rows {
+            if !is_recorded(&self.db, row)? {
+                fresh.push(*row);
+            }
+        }
+        Ok(fresh)
+    }
+}
+
+/// Whether the request log has a row of this request.
+pub(crate) fn is_recorded(db: &Connection, row: &Row) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM transactions WHERE id = ?1")?.exists([row.id.to_string()])
+}
+
+fn begin(db: &Connection) -> rusqlite::Result<Transaction<'_>> {
+    // Immediate: a lock that somebody else holds is met here, not in the middle.
+    Transaction::new_unchecked(db, TransactionBehavior::Immediate)
+}
