@@ -39,6 +39,12 @@ pub(crate) fn cpu_nanos() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
+/// CPU nanoseconds of this thread alone.
+pub(crate) fn thread_cpu_nanos() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
 /// The middle value.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     quantile(values, 0.5)

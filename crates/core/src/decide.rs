@@ -13,8 +13,9 @@ use crate::money::{Currency, MICROS, MicroUsd, Ppm};
 use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::risk::{Risk, is_risk};
-use crate::rule::{Check, Rule, RuleType};
-use crate::time::Timestamp;
+use crate::rule::{Check, RateKey, Rule, RuleType};
+use crate::time::{DailyWindow, Timestamp};
+use crate::window::SlidingWindow;
 
 /// What the decision is.
 #[derive(Clone, Debug)]
@@ -149,83 +150,41 @@ pub(crate) fn look(
     policy: &Policy,
     counters: &Counters,
 ) -> Finding {
+    let budget = |period, limit, warn_at| {
+        look_at_budget((period, limit, warn_at), rule, (action, cost), counters)
+    };
     match &rule.check {
-        Check::DomainBlacklist { domains } => match action.host() {
-            Some(host) if domains.contains(host) => {
-                Finding::Met(Hit::Blacklisted { host: host.to_owned() })
-            }
-            Some(_) => Finding::Clear,
-            None => Finding::Aside("the action has no host"),
-        },
+        Check::DomainBlacklist { domains } => look_at_host(action, |host| {
+            domains.contains(host).then(|| Hit::Blacklisted { host: host.to_owned() })
+        }),
         Check::MethodRestriction { allow, service } => {
-            if !serves(service.as_deref(), action) {
-                return Finding::Aside("for another service");
-            }
-            match action.method() {
-                Some(method) if allow.iter().any(|allowed| allowed == method) => Finding::Clear,
-                Some(method) => {
-                    Finding::Met(Hit::Method { method: method.to_owned(), allow: allow.clone() })
-                }
-                None => Finding::Aside("the action has no method"),
-            }
+            look_at_method(allow, service.as_deref(), action)
         }
-        Check::TimeWindowBlock { window } => {
-            // A time that the calendar cannot place counts as inside: doubt refuses.
-            if window.contains(action.at).unwrap_or(true) {
-                return Finding::Met(Hit::ClosedHours {
-                    start_minute: window.start_minute,
-                    end_minute: window.end_minute,
-                    zone: window.zone.name().to_owned(),
-                });
-            }
-            Finding::Clear
-        }
+        Check::TimeWindowBlock { window } => look_at_hours(window, action.at),
         Check::PerCallLimit { limit } if cost > *limit => {
             Finding::Met(Hit::OverCall { limit: *limit, requested: cost })
         }
         Check::PerCallLimit { .. } => free_or_clear(cost),
-        Check::DailyBudget { limit, warn_at } => {
-            look_at_budget(Period::Day, *limit, *warn_at, rule, (action, cost), counters)
-        }
+        Check::DailyBudget { limit, warn_at } => budget(Period::Day, *limit, *warn_at),
         Check::MonthlyBudget { limit, warn_at, kill_at: _ } => {
-            look_at_budget(Period::Month, *limit, *warn_at, rule, (action, cost), counters)
+            budget(Period::Month, *limit, *warn_at)
         }
         Check::RateLimit { max, key, slot } => {
-            if !serves(key.service.as_deref(), action) {
-                return Finding::Aside("for another service");
-            }
-            match counters.rate(*slot) {
-                Some(window) if window.total() < u64::from(*max) => Finding::Clear,
-                full => Finding::Met(Hit::RateFull {
-                    max: *max,
-                    window: key.window,
-                    service: key.service.as_deref().map(str::to_owned),
-                    // No window for a compiled rule is a fault of ours: refuse for a whole window.
-                    frees_at: full.map_or(action.at.plus_micros(key.window.micros()), |window| {
-                        window.frees_at()
-                    }),
-                }),
-            }
+            look_at_rate(*max, key, counters.rate(*slot), action)
         }
-        Check::DomainWhitelist { domains } => match action.host() {
-            Some(host) if domains.contains(host) => Finding::Clear,
-            Some(host) => Finding::Met(Hit::NotWhitelisted { host: host.to_owned() }),
-            None => Finding::Aside("the action has no host"),
-        },
-        Check::AmountSpike { factor_micros, window_days, min_samples } => look_at_amount(
-            cost,
-            *factor_micros,
-            *min_samples,
-            counters.baseline().amounts(action.at, *window_days),
-        ),
+        Check::DomainWhitelist { domains } => look_at_host(action, |host| {
+            (!domains.contains(host)).then(|| Hit::NotWhitelisted { host: host.to_owned() })
+        }),
+        Check::AmountSpike { factor_micros, window_days, min_samples } => {
+            let known = counters.baseline().amounts(action.at, *window_days);
+            look_at_amount(cost, *factor_micros, *min_samples, known)
+        }
         Check::FrequencySpike { factor_micros, min_per_minute } => {
             look_at_pace(*factor_micros, *min_per_minute, action.at, counters)
         }
-        Check::UnknownDomain => match action.host() {
-            Some(host) if policy.knows_host(host) => Finding::Clear,
-            Some(host) => Finding::Met(Hit::UnknownDomain { host: host.to_owned() }),
-            None => Finding::Aside("the action has no host"),
-        },
+        Check::UnknownDomain => look_at_host(action, |host| {
+            (!policy.knows_host(host)).then(|| Hit::UnknownDomain { host: host.to_owned() })
+        }),
         Check::NightAmount { threshold, window } => {
             if cost > *threshold && window.contains(action.at).unwrap_or(true) {
                 return Finding::Met(Hit::NightAmount { requested: cost, threshold: *threshold });
@@ -237,10 +196,62 @@ pub(crate) fn look(
     }
 }
 
+fn look_at_host(action: &Action, met: impl FnOnce(&str) -> Option<Hit>) -> Finding {
+    match action.host() {
+        Some(host) => met(host).map_or(Finding::Clear, Finding::Met),
+        None => Finding::Aside("the action has no host"),
+    }
+}
+
+fn look_at_method(allow: &[String], service: Option<&str>, action: &Action) -> Finding {
+    if !serves(service, action) {
+        return Finding::Aside("for another service");
+    }
+    match action.method() {
+        Some(method) if allow.iter().any(|allowed| allowed == method) => Finding::Clear,
+        Some(method) => {
+            Finding::Met(Hit::Method { method: method.to_owned(), allow: allow.to_vec() })
+        }
+        None => Finding::Aside("the action has no method"),
+    }
+}
+
+fn look_at_hours(window: &DailyWindow, at: Timestamp) -> Finding {
+    // A time that the calendar cannot place counts as inside: doubt refuses.
+    if !window.contains(at).unwrap_or(true) {
+        return Finding::Clear;
+    }
+    Finding::Met(Hit::ClosedHours {
+        start_minute: window.start_minute,
+        end_minute: window.end_minute,
+        zone: window.zone.name().to_owned(),
+    })
+}
+
+fn look_at_rate(
+    max: u32,
+    key: &RateKey,
+    window: Option<&SlidingWindow>,
+    action: &Action,
+) -> Finding {
+    if !serves(key.service.as_deref(), action) {
+        return Finding::Aside("for another service");
+    }
+    match window {
+        Some(window) if window.total() < u64::from(max) => Finding::Clear,
+        full => Finding::Met(Hit::RateFull {
+            max,
+            window: key.window,
+            service: key.service.as_deref().map(str::to_owned),
+            // No window for a compiled rule is a fault of ours: refuse for a whole window.
+            frees_at: full
+                .map_or(action.at.plus_micros(key.window.micros()), SlidingWindow::frees_at),
+        }),
+    }
+}
+
 fn look_at_budget(
-    period: Period,
-    limit: MicroUsd,
-    warn_at: Ppm,
+    (period, limit, warn_at): (Period, MicroUsd, Ppm),
     rule: &Rule,
     (action, cost): (&Action, MicroUsd),
     counters: &Counters,

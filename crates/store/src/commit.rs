@@ -151,12 +151,65 @@ impl Ledger {
     }
 }
 
-/// Whether the request log has a row of this request.
+/// Whether the request log has a row of this request. Found by its time: intent and row of an action
+/// have the same, to the microsecond.
 pub(crate) fn is_recorded(db: &Connection, row: &Row) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM transactions WHERE id = ?1")?.exists([row.id.to_string()])
+    db.prepare_cached("SELECT 1 FROM transactions WHERE timestamp = ?1 AND id = ?2")?
+        .exists((row.at.as_micros(), row.id.to_string()))
 }
 
 fn begin(db: &Connection) -> rusqlite::Result<Transaction<'_>> {
     // Immediate: a lock that somebody else holds is met here, not in the middle.
     Transaction::new_unchecked(db, TransactionBehavior::Immediate)
+}
+
+#[cfg(test)]
+mod tests {
+    use agentguard_core::{Door, MicroUsd, RequestId};
+    use agentguard_gate::Decision;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn row(number: u128) -> Row {
+        Row {
+            id: RequestId(Uuid::from_u128(number)),
+            agent_id: None,
+            at: Timestamp::from_micros(1),
+            door: Door::Web,
+            verb: "GET".into(),
+            target: "https://a.com/".into(),
+            service: None,
+            amount: None,
+            cost: MicroUsd::ZERO,
+            decision: Decision::Allow,
+            block_reason: None,
+            rule_id: None,
+            response_status: None,
+            latency_us: 0,
+            is_streaming: false,
+            estimated: false,
+            risk: None,
+            facts: None,
+            first_in_minute: false,
+        }
+    }
+
+    #[test]
+    fn a_commit_that_failed_and_happened_all_the_same_is_not_written_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = crate::schema::open_for_writing(&crate::schema::db_path(dir.path())).unwrap();
+        let mut ledger = Ledger::new(db, Zone::UTC).unwrap();
+        let rows = [row(1), row(2), row(3)];
+        let rows: Vec<&Row> = rows.iter().collect();
+        ledger.write(&rows[..2], &[]).unwrap();
+        let heads = *ledger.heads();
+        // As after a sync error: the rows are there, and this does not know.
+        ledger.heads = Heads::EMPTY;
+        ledger.doubtful = true;
+        ledger.write(&rows, &[]).unwrap();
+        assert_eq!(ledger.heads().transactions.rows, 3);
+        assert_ne!(ledger.heads(), &heads);
+        assert_eq!(&Heads::read(&ledger.db).unwrap(), ledger.heads());
+    }
 }

@@ -42,6 +42,8 @@ struct State {
     active: Option<Active>,
     /// Made ahead, so that no request waits for a file to be created.
     spare: Option<(u64, Arc<dyn Segment>)>,
+    /// Making one failed: not again until one is needed.
+    spare_failed: bool,
     /// Intents written so far.
     sequence: u64,
     next_segment: u64,
@@ -87,6 +89,7 @@ impl Journal {
         let state = State {
             active: None,
             spare: None,
+            spare_failed: false,
             sequence: 0,
             next_segment: first_segment,
             outstanding: BTreeMap::new(),
@@ -137,7 +140,7 @@ impl Journal {
         if let Some(outstanding) = state.outstanding.get_mut(&active.segment) {
             outstanding.intents = outstanding.intents.saturating_add(1);
         }
-        Ok((ticket, state.spare.is_none()))
+        Ok((ticket, state.spare.is_none() && !state.spare_failed))
     }
 
     /// So many intents of a segment have their rows on disk.
@@ -172,6 +175,7 @@ impl Journal {
             // A request that found none meanwhile has made its own, with a higher number: no harm.
             Ok(file) => self.state.lock().spare = Some((segment, file)),
             Err(error) => {
+                self.state.lock().spare_failed = true;
                 tracing::warn!(segment, %error, "a journal segment could not be made ahead");
             }
         }
@@ -229,6 +233,7 @@ impl Journal {
 impl State {
     fn retire(&mut self, poisoned: bool) {
         let Some(active) = self.active.take() else { return };
+        self.spare_failed = false;
         if let Some(outstanding) = self.outstanding.get_mut(&active.segment) {
             outstanding.full = true;
         }

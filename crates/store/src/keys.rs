@@ -3,7 +3,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use agentguard_core::Secret;
@@ -57,6 +57,18 @@ impl RecordKey {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::make(&dir, &file),
             Err(source) => Err(StoreError::io("reading the record's key", &file)(source)),
         }
+    }
+
+    /// Says so if others can read the key: then they can sign, too.
+    pub(crate) fn exposed(data_dir: &Path) -> Option<String> {
+        let file = data_dir.join(KEYS_DIR).join(KEY_FILE);
+        let mode = fs::metadata(&file).ok()?.mode() & 0o777;
+        (mode & 0o077 != 0).then(|| {
+            format!(
+                "others can read the record's key `{}` (mode {mode:o}): set it to 600",
+                file.display()
+            )
+        })
     }
 
     pub(crate) fn sign(&self, bytes: &[u8]) -> [u8; 64] {

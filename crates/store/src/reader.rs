@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use agentguard_core::{AgentId, Door, Timestamp};
+use agentguard_core::{AgentId, Door, RequestId, Timestamp};
 use agentguard_gate::Decision;
 use rusqlite::types::Value as Bound;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -102,9 +102,19 @@ impl Reader {
     }
 
     /// One request by its id.
-    pub fn request(&self, id: &str) -> Result<Option<ExportRow>, StoreError> {
-        let sql = format!("SELECT {REQUEST_COLUMNS} FROM transactions WHERE id = ?1 LIMIT 1");
-        Ok(self.page(&sql, &[Bound::Text(id.to_owned())], request)?.pop())
+    pub fn request(&self, id: RequestId) -> Result<Option<ExportRow>, StoreError> {
+        // A request's id begins with the millisecond it was asked in.
+        let first_us = i64::try_from(id.0.as_u128() >> 80).unwrap_or(0).saturating_mul(1_000);
+        let sql = format!(
+            "SELECT {REQUEST_COLUMNS} FROM transactions WHERE timestamp BETWEEN ?1 AND ?2 \
+             AND id = ?3 LIMIT 1"
+        );
+        let bound = [
+            Bound::Integer(first_us),
+            Bound::Integer(first_us.saturating_add(999)),
+            Bound::Text(id.to_string()),
+        ];
+        Ok(self.page(&sql, &bound, request)?.pop())
     }
 
     /// The number of the last request, 0 if there is none.

@@ -21,7 +21,7 @@ use crate::chain::{Hash, Heads};
 use crate::checkpoint::{CheckpointLog, Kind, OpenedLog, checkpoint_path};
 use crate::commit::Ledger;
 use crate::error::StoreError;
-use crate::folder::{FolderLock, make_file_private, make_private};
+use crate::folder::{FolderLock, make_file_private, make_private, sync_dir};
 use crate::journal::{Folder, Journal};
 use crate::keys::{Marked, RecordKey};
 use crate::limits::{PLACES, SEGMENT_BYTES_MAX};
@@ -108,6 +108,7 @@ impl Store {
 
         let signed_before = ledger.heads().rows() > 0 || Marked::read(&data_dir) != Marked::Nothing;
         let key = RecordKey::open(&data_dir, signed_before)?;
+        warnings.extend(RecordKey::exposed(&data_dir));
         let path = checkpoint_file.unwrap_or_else(|| checkpoint_path(&data_dir));
         let OpenedLog { log: mut checkpoints, heads, findings } =
             CheckpointLog::open(&data_dir, &path, key)?;
@@ -120,6 +121,7 @@ impl Store {
 
         let folder = Folder { dir: data_dir.join("journal") };
         make_private(&folder.dir)?;
+        sync_dir(&data_dir).map_err(StoreError::io("syncing the folder", &data_dir))?;
         let recovered = recover::recover(&folder, &mut ledger, clock.now())?;
         warnings.extend(recovered.damaged);
         checkpoints.write(Kind::Checkpoint, clock.now(), ledger.heads(), None)?;

@@ -71,7 +71,7 @@ pub fn verify(
         // What looks wrong may be the gate at work: rows that it removed, or a start. It signs
         // before it does either.
         let again = Checkpoints::read(data_dir, file)?;
-        if again.count == checkpoints.count {
+        if !again.moved_on_from(&checkpoints) {
             return Ok(found);
         }
         checkpoints = again;
@@ -178,6 +178,14 @@ impl Checkpoints {
             all.bad = why.map(|why| FirstBad { log: CHECKPOINTS, row, why });
         }
         Ok(all)
+    }
+
+    /// Whether rows were removed, or the gate was started or stopped, since.
+    fn moved_on_from(&self, before: &Self) -> bool {
+        Log::ALL.into_iter().any(|log| {
+            let (now, then) = (self.of(log), before.of(log));
+            now.anchors.len() != then.anchors.len() || now.stopped != then.stopped
+        })
     }
 
     fn take_in(

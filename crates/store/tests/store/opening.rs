@@ -109,6 +109,16 @@ fn a_folder_that_others_can_write_is_warned_about() {
 }
 
 #[test]
+fn a_key_that_others_can_read_is_warned_about() {
+    let folder = Folder::new();
+    folder.store().close().unwrap();
+    let file = folder.file("keys/record.key");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
+    let opened = folder.open();
+    assert!(opened.warnings.iter().any(|text| text.contains("mode 644")), "{:?}", opened.warnings);
+}
+
+#[test]
 fn the_latest_time_on_the_record_is_known_at_the_next_start() {
     let folder = Folder::new();
     let store = folder.store();

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use agentguard_core::{AgentId, Door};
 use agentguard_gate::ports::Record;
-use agentguard_gate::{AlertEvent, Decision, EventKind, Severity};
+use agentguard_gate::{AlertEvent, Decision, EventKind, IdSource, Row, Severity};
 use agentguard_store::{ExportRow, Filter, Reader};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::folder::{AGENT, Folder, act, filled, noon_plus};
+use crate::folder::{AGENT, Folder, act, filled, noon_plus, row};
 
 fn exported(reader: &Reader, filter: &Filter) -> Vec<ExportRow> {
     let mut rows = Vec::new();
@@ -75,8 +75,6 @@ fn rows_are_shown_with_exact_decimals_and_rfc_3339() {
     assert_eq!(json["latency_ms"], json!(12.345));
     assert_eq!(json["currency"], "USD");
     assert_eq!(json["seq"], 3);
-    assert_eq!(reader.request(&row.id).unwrap().unwrap().seq, 3);
-    assert!(reader.request("nothing").unwrap().is_none());
 }
 
 #[test]
@@ -112,4 +110,25 @@ fn alerts_are_kept_and_stand_on_the_system_log() {
     assert_eq!((alerts.len(), alerts[0].event.as_str()), (1, "budget.exceeded"));
     let events = reader.system_events(0, 10).unwrap();
     assert_eq!((events.len(), events[0].event.as_str()), (1, "alert"));
+}
+
+#[test]
+fn a_request_is_found_by_its_id() {
+    let folder = Folder::new();
+    let store = folder.store();
+    let ids = IdSource::new().unwrap();
+    let wanted: Vec<_> = (0..5)
+        .map(|number| {
+            let at = noon_plus(number).plus_micros(999 * number);
+            let id = ids.request(at);
+            store.refused(Row { id, ..row(0, at, 1) });
+            id
+        })
+        .collect();
+    store.flush().unwrap();
+    let reader = store.reader().unwrap();
+    for id in wanted {
+        assert_eq!(reader.request(id).unwrap().unwrap().id, id.to_string());
+    }
+    assert!(reader.request(ids.request(noon_plus(1))).unwrap().is_none());
 }
