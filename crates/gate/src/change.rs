@@ -16,6 +16,8 @@ pub enum Actor {
     Cli,
     /// Somebody with a management token or a session, by name.
     Operator(String),
+    /// The configuration file.
+    File,
     /// The gate itself.
     System,
 }
@@ -26,6 +28,7 @@ impl Actor {
         match self {
             Self::Cli => "cli",
             Self::Operator(name) => name,
+            Self::File => "file",
             Self::System => "system",
         }
     }
@@ -53,6 +56,12 @@ pub enum Change {
     RemoveService(String),
     Stop(Stop),
     Resume(Scope),
+    /// The configuration file was read again; nothing in the store changes, but the record shows what
+    /// came into force, without secrets.
+    Reload {
+        before: Value,
+        after: Value,
+    },
     /// Rule sets and services become exactly these; agents are added or moved, never removed.
     Import(Box<ImportPlan>),
 }

@@ -68,6 +68,9 @@ pub(crate) fn make(
         }
         Change::Stop(stop) => switch_on(db, stop, data),
         Change::Resume(scope) => switch_off(db, *scope, data),
+        Change::Reload { before, after } => {
+            told("config.reload", "configuration", &"file", before.clone(), after.clone())
+        }
         Change::Import(plan) => import::make(db, plan, data),
     }
 }

@@ -3,6 +3,10 @@
 //! Every function here runs inside a transaction of its caller and moves a copy of the heads on: if
 //! the transaction does not commit, the copy is thrown away.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use agentguard_core::risk::Risk;
 use agentguard_core::{Currency, Timestamp};
 use agentguard_gate::{AlertEvent, Row, Severity, SystemEvent};
 use rusqlite::{CachedStatement, Connection};
@@ -156,6 +160,17 @@ pub(crate) fn checksum(parts: &[&str]) -> String {
     crate::chain::hex(&hasher.finalize())
 }
 
+/// The JSON of a risk. Most are "nothing unusual", which is written once. A risk is plain data; if it
+/// ever could not be written, the row still must be.
+fn risk_text(risk: &Risk) -> Option<Cow<'static, str>> {
+    static NOTHING_UNUSUAL: LazyLock<Option<String>> =
+        LazyLock::new(|| serde_json::to_string(&Risk::none()).ok());
+    if *risk == Risk::none() {
+        return NOTHING_UNUSUAL.as_deref().map(Cow::Borrowed);
+    }
+    serde_json::to_string(risk).ok().map(Cow::Owned)
+}
+
 fn insert(
     statement: &mut CachedStatement<'_>,
     log: Log,
@@ -182,7 +197,7 @@ struct Texts {
     agent: [u8; Hyphenated::LENGTH],
     rule: [u8; Hyphenated::LENGTH],
     currency: Option<Currency>,
-    risk: Option<String>,
+    risk: Option<Cow<'static, str>>,
     facts: Option<String>,
 }
 
@@ -199,8 +214,7 @@ impl Texts {
         encode(row.agent_id.map_or(Uuid::nil(), |id| id.0), &mut self.agent);
         encode(row.rule_id.map_or(Uuid::nil(), |id| id.0), &mut self.rule);
         self.currency = row.amount.map(|money| money.currency());
-        // A risk is plain data; if it ever could not be written the row still must be.
-        self.risk = row.risk.as_ref().and_then(|risk| serde_json::to_string(risk).ok());
+        self.risk = row.risk.as_ref().and_then(risk_text);
         self.facts = row.facts.as_ref().map(|facts| {
             let text = facts.to_string();
             if text.len() <= FACTS_BYTES_MAX {

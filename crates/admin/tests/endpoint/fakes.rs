@@ -108,6 +108,7 @@ fn make(data: &mut PolicyData, change: Change) {
         }
         Change::RemoveService(alias) => data.services.retain(|known| known.alias != alias),
         Change::Stop(stop) => data.stops.push(stop),
+        Change::Reload { .. } => {}
         Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
         Change::Import(plan) => {
             data.rule_sets = plan.rule_sets;

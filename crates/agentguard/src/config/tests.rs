@@ -11,14 +11,14 @@ use super::{Config, resolve};
 
 /// What a file of this text gives, or the message.
 fn load_text(text: &str, env: &[(&str, &str)]) -> Result<Config, String> {
-    resolve(Some(("a.yaml", text)), &pairs(env), Some(Path::new("/home/op")))
+    resolve(Some(("a.yaml", text)), &pairs(env), Some(Path::new("/people/op")))
         .map_err(|error| error.to_string())
 }
 
 /// What variables alone give.
 #[track_caller]
 fn from_env(env: &[(&str, &str)]) -> Config {
-    resolve(None, &pairs(env), Some(Path::new("/home/op"))).unwrap()
+    resolve(None, &pairs(env), Some(Path::new("/people/op"))).unwrap()
 }
 
 fn pairs(env: &[(&str, &str)]) -> Vec<(String, String)> {

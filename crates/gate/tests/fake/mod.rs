@@ -85,6 +85,7 @@ impl Registry for Memory {
         match &change {
             Change::AddRule(rule) => data.rule_sets[0].rules.push(rule.clone()),
             Change::Stop(stop) => data.stops.push(stop.clone()),
+            Change::Reload { .. } => {}
             Change::Resume(scope) => data.stops.retain(|stop| stop.scope != *scope),
             Change::AddAgent { agent, token_hash } => {
                 data.agents.push(AgentRecord { agent: agent.clone(), token_hash: *token_hash });

@@ -306,6 +306,7 @@ impl Registry for MemoryRegistry {
                 data.services.push(service);
             }
             Change::Stop(stop) => data.stops.push(stop),
+            Change::Reload { .. } => {}
             Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
             other @ (Change::RotateToken { .. }
             | Change::RemoveRule(_)
