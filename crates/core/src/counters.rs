@@ -10,6 +10,7 @@ use crate::baseline::{Baseline, Past};
 use crate::decide::{Allowed, Denied, Raised, Verdict, decide};
 use crate::door::{Door, DoorSet};
 use crate::hit::{Hit, Period};
+use crate::id::RuleId;
 use crate::limits::RISK_REFUSALS_TO_STOP;
 use crate::money::MicroUsd;
 use crate::policy::Policy;
@@ -30,6 +31,9 @@ pub struct Counters {
     refused_in_row: u32,
     risk_refused_in_row: u32,
     upstream_denials: VecDeque<Timestamp>,
+    /// Rules whose last line was passed this month and has stopped everything once: a person who
+    /// resumes beyond it has decided.
+    past_line: Vec<RuleId>,
 }
 
 /// Money of one day or month, by door.
@@ -110,6 +114,7 @@ impl Counters {
             refused_in_row: 0,
             risk_refused_in_row: 0,
             upstream_denials: VecDeque::new(),
+            past_line: Vec::new(),
         }
     }
 
@@ -136,6 +141,7 @@ impl Counters {
         }
         if at >= self.month.span.end {
             self.month = Meter::new(Span::month(at, &self.zone));
+            self.past_line.clear();
         }
         for (_, window) in &mut self.rates {
             window.advance(at);
@@ -161,7 +167,10 @@ impl Counters {
         if !self.correct(hold, spent) || spent == MicroUsd::ZERO {
             return Vec::new();
         }
-        policy.afterwards().filter_map(|rule| self.past_the_last_line(rule, hold, spent)).collect()
+        let passed = policy.afterwards().filter(|rule| rule.doors.contains(hold.door));
+        let passed: Vec<_> = passed.filter_map(|rule| self.past_the_last_line(rule)).collect();
+        self.past_line.extend(passed.iter().map(|raised| raised.rule_id));
+        passed.into_iter().map(Consequence::StopAll).collect()
     }
 
     /// Ends a hold of which nobody knows what it spent: all of it, and no line is judged by a guess.
@@ -179,8 +188,7 @@ impl Counters {
                     i64::from(*window_sec).saturating_mul(SECOND_MICROS).saturating_neg(),
                 );
                 let recent = self.upstream_denials.iter().filter(|when| **when > since).count();
-                // On the edge only: one alert, not one for each further answer.
-                if recent == usize::try_from(*count).unwrap_or(usize::MAX) {
+                if recent >= usize::try_from(*count).unwrap_or(usize::MAX) {
                     let raised = raise(
                         rule,
                         Hit::UpstreamDenials { count: *count, window_sec: *window_sec },
@@ -283,7 +291,7 @@ impl Counters {
         self.refused_in_row = self.refused_in_row.saturating_add(1);
         for rule in policy.afterwards().filter(|rule| rule.doors.contains(door)) {
             if let Check::ConsecutiveFailure { count } = &rule.check
-                && *count == self.refused_in_row
+                && self.refused_in_row >= *count
             {
                 let raised = raise(rule, Hit::Failures { count: *count });
                 consequences.push(match rule.action.blocks() {
@@ -294,7 +302,7 @@ impl Counters {
         }
         if denied.why.reason().is_risk() {
             self.risk_refused_in_row = self.risk_refused_in_row.saturating_add(1);
-            if self.risk_refused_in_row == RISK_REFUSALS_TO_STOP {
+            if self.risk_refused_in_row >= RISK_REFUSALS_TO_STOP {
                 consequences.push(Consequence::StopAgentForRisk);
             }
         } else {
@@ -303,18 +311,13 @@ impl Counters {
         consequences
     }
 
-    /// Whether this spending took a month's budget over the line at which everything stops. Only the
-    /// crossing counts: a person who resumes beyond it has decided.
-    fn past_the_last_line(&self, rule: &Rule, hold: &Hold, spent: MicroUsd) -> Option<Consequence> {
+    /// Whether a month's budget is past the line at which everything stops, and that is news. Also
+    /// where the line was passed unseen: before a crash, or before the rule was made.
+    fn past_the_last_line(&self, rule: &Rule) -> Option<Raised> {
         let Check::MonthlyBudget { limit, kill_at, .. } = &rule.check else { return None };
-        if !rule.doors.contains(hold.door) {
-            return None;
-        }
-        let line = limit.share(*kill_at);
-        let after = self.month.used(rule.doors);
-        let crossed = after >= line && after.minus(spent) < line;
-        let hit = Hit::BudgetWarning { period: Period::Month, limit: *limit, used: after };
-        crossed.then(|| Consequence::StopAll(raise(rule, hit)))
+        let used = self.month.used(rule.doors);
+        let news = used >= limit.share(*kill_at) && !self.past_line.contains(&rule.id);
+        news.then(|| raise(rule, Hit::BudgetWarning { period: Period::Month, limit: *limit, used }))
     }
 }
 

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::alert::{AlertEvent, Severity, Thinner};
+use crate::alert::{AlertEvent, EventKind, Severity, Thinner};
 use crate::change::{Actor, Change};
 use crate::clock::Clock;
 use crate::directory::{Compile, Directory, Entry};
@@ -316,6 +316,11 @@ impl Gate {
     /// Puts something that happened to the gate itself on the record.
     pub fn note(&self, event: &'static str, severity: Severity, message: String, details: Value) {
         self.inner.record.event(SystemEvent { at: self.now(), event, severity, message, details });
+    }
+
+    /// Tells people something that no rule saw: trouble with the record, say.
+    pub fn raise(&self, event: EventKind, message: String, details: Value) {
+        self.inner.alert(event, None, message, details);
     }
 
     fn who(&self, directory: &Directory, knock: &Knock) -> Result<Arc<Entry>, Refusal> {

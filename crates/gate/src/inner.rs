@@ -159,7 +159,13 @@ impl Inner {
             message: stop.reason.clone(),
             details: details.clone(),
         });
-        self.alert(EventKind::KillSwitchOn, None, format!("stopped: {}", stop.reason), details);
+        let whom = self.agent_of(stop.scope);
+        self.alert(
+            EventKind::KillSwitchOn,
+            whom.as_ref(),
+            format!("stopped: {}", stop.reason),
+            details,
+        );
     }
 
     pub(crate) fn release(&self, scope: Scope) {
@@ -180,7 +186,20 @@ impl Inner {
             message: "resumed by a person".to_owned(),
             details: details.clone(),
         });
-        self.alert(EventKind::KillSwitchOff, None, "resumed by a person".to_owned(), details);
+        let whom = self.agent_of(scope);
+        self.alert(
+            EventKind::KillSwitchOff,
+            whom.as_ref(),
+            "resumed by a person".to_owned(),
+            details,
+        );
+    }
+
+    fn agent_of(&self, scope: Scope) -> Option<Arc<Entry>> {
+        match scope {
+            Scope::Global => None,
+            Scope::Agent(id) => self.directory.load().by_id(id).cloned(),
+        }
     }
 
     pub(crate) fn change(&self, actor: &Actor, change: Change) -> Result<(), ChangeError> {

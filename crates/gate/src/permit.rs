@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 use agentguard_core::risk::Risk;
 use agentguard_core::{Action, MicroUsd, Money, Reason, RequestId, wire};
 use pin_project_lite::pin_project;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::futures::OwnedNotified;
 
+use crate::alert::EventKind;
 use crate::directory::Entry;
 use crate::gate::Inner;
 use crate::ports::Ticket;
@@ -185,9 +186,26 @@ impl Open {
             first_in_minute,
             target: into_target(action),
         };
+        if let Some(reason) = outcome.failure.filter(|reason| is_upstream_trouble(*reason)) {
+            let message = format!("agent `{}`: {}", entry.agent.name, wire::row(reason).text);
+            let details =
+                json!({"code": wire::row(reason).code, "request_id": id, "target": row.target});
+            gate.alert(EventKind::ProxyError, Some(&entry), message, details);
+        }
         gate.record.finish(ticket, row);
         gate.follow(&entry, consequences);
     }
+}
+
+/// What went wrong on the far side, which operators hear of as `proxy.error`.
+const fn is_upstream_trouble(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::UpstreamTimeout
+            | Reason::UpstreamUnreachable
+            | Reason::UpstreamTlsError
+            | Reason::Internal
+    )
 }
 
 fn into_target(action: Action) -> String {

@@ -110,6 +110,43 @@ async fn a_month_past_its_last_line_stops_everything() {
 }
 
 #[tokio::test]
+async fn a_last_line_that_was_passed_unseen_stops_everything_at_the_next_spending() {
+    let (gate, _) = fake::gate(&[]);
+    permit(&gate, "9.70").await.settle(done(Spent::AsReserved));
+    let rule = fake::spec(3, RuleType::MonthlyBudget, &json!({"limit": "10.00"}));
+    gate.change(&Actor::Cli, Change::AddRule(rule)).unwrap();
+    permit(&gate, "0.01").await.settle(done(Spent::AsReserved));
+    assert!(gate.is_stopped());
+    // A person who resumes beyond the line has decided: it does not stop again this month.
+    gate.resume(&Actor::Cli, Scope::Global).unwrap();
+    permit(&gate, "0.01").await.settle(done(Spent::AsReserved));
+    assert!(!gate.is_stopped());
+}
+
+#[tokio::test]
+async fn a_rule_about_failures_counts_those_before_it() {
+    let (gate, _) = fake::gate(&[(RuleType::MethodRestriction, json!({"allow": ["GET"]}))]);
+    for _ in 0..4 {
+        assert_eq!(admit(&gate, "1.00").await.unwrap_err(), Reason::MethodRestricted);
+    }
+    let rule = fake::spec(3, RuleType::ConsecutiveFailure, &json!({"count": 3}));
+    gate.change(&Actor::Cli, Change::AddRule(rule)).unwrap();
+    assert_eq!(admit(&gate, "1.00").await.unwrap_err(), Reason::MethodRestricted);
+    assert_eq!(admit(&gate, "1.00").await.unwrap_err(), Reason::KillSwitchAgent);
+}
+
+#[tokio::test]
+async fn trouble_upstream_and_stops_are_told_with_whose_they_are() {
+    let (gate, memory) = fake::gate(&[]);
+    let agent = sole(&gate).agent.id;
+    let failed = Outcome { failure: Some(Reason::UpstreamTimeout), ..done(Spent::Nothing) };
+    permit(&gate, "1.00").await.settle(failed);
+    gate.stop(&Actor::Cli, Scope::Agent(agent), PausedBy::User, "enough".into());
+    let told: Vec<_> = memory.alerts.lock().iter().map(|a| (a.event.name(), a.agent_id)).collect();
+    assert_eq!(told, [("proxy.error", Some(agent)), ("system.kill_switch.on", Some(agent))]);
+}
+
+#[tokio::test]
 async fn a_rule_that_does_not_compile_changes_nothing() {
     let (gate, memory) = fake::gate(&[]);
     let bad = fake::spec(3, RuleType::DailyBudget, &json!({"limit": "lots"}));
