@@ -231,6 +231,12 @@ impl Counters {
         }
     }
 
+    /// Whether a newer policy than this one has been put to these counters. It must not be put to
+    /// them any more: the windows follow the newer one.
+    pub fn is_ahead_of(&self, policy: &Policy) -> bool {
+        self.aligned_to.is_some_and(|version| version > policy.version())
+    }
+
     /// Brings the windows into the order of the policy's slots. Windows of rules that are gone go.
     pub fn align(&mut self, policy: &Policy) {
         if self.aligned_to == Some(policy.version()) {

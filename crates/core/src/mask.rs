@@ -44,15 +44,24 @@ fn push_masked_query(masked: &mut String, query: &str) {
     }
 }
 
+/// Letters, `_` and `-`, with `[]` behind them: what parameters are called, and what keys are not.
 fn is_plain_name(name: &str) -> bool {
-    name.len() <= 40
-        && !name.contains(PREFIX)
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'[' | b']'))
+    let bare = name.strip_suffix("[]").unwrap_or(name);
+    (1..=32).contains(&bare.len())
+        && !bare.contains(PREFIX)
+        && bare.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'-'))
 }
 
 fn push_without_tokens(masked: &mut String, path: &str) {
+    // A token that is spelled with escapes is a token all the same.
+    if path.contains('%') && !path.contains(PREFIX) {
+        let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
+        if decoded.contains(PREFIX) {
+            masked.push('/');
+            masked.push_str(MASK);
+            return;
+        }
+    }
     let mut rest = path;
     while let Some((before, after)) = rest.split_once(PREFIX) {
         masked.push_str(before);
@@ -75,6 +84,12 @@ mod tests {
             ("/v1/x", Some("limit=3&key=sk_live_1"), "https://a.com/v1/x?limit=***&key=***"),
             ("/v1/x", Some("sk_live_secret"), "https://a.com/v1/x?***"),
             ("/v1/x", Some(&*format!("{token}=1")), "https://a.com/v1/x?***"),
+            (
+                "/v1/x",
+                Some("c2VjcmV0Ng==&k3y=1&expand[]=a"),
+                "https://a.com/v1/x?***&***&expand[]=***",
+            ),
+            (&*format!("/t/%61g_live_{}", "x".repeat(32)), None, "https://a.com/***"),
             (&*format!("/t/{token}/x"), None, "https://a.com/t/ag_live_***/x"),
         ] {
             assert_eq!(target("https://a.com", path, query), shown);

@@ -179,19 +179,19 @@ impl Gate {
     }
 
     /// Checks 5 to 9: the amount, the rules, the rates, the risk; then the intent is written. The
-    /// only way to a [`Permit`].
+    /// only way to a [`Permit`]. The agent's policy is the one of now, however long ago it knocked.
     pub async fn admit(
         &self,
         caller: &Caller,
         id: RequestId,
         action: Action,
     ) -> Result<Permit, Refusal> {
-        let (inner, entry) = (&self.inner, caller.entry());
-        let (pass, allowed, first_in_minute) =
-            match entry.turnstile.enter(&inner.global, &action, &entry.policy) {
-                Ok(passed) => passed,
-                Err(turned) => return Err(inner.turned_away(entry, id, &action, turned)),
-            };
+        let inner = &self.inner;
+        let (entry, passed) = inner.enter(caller, &action);
+        let (pass, allowed, first_in_minute) = match passed {
+            Ok(passed) => passed,
+            Err(turned) => return Err(inner.turned_away(&entry, id, &action, turned)),
+        };
         let intent = Intent { id, agent_id: entry.agent.id, action: &action, cost: allowed.cost };
         let ticket = match inner.record.begin(&intent) {
             Ok(ticket) => ticket,
@@ -201,10 +201,10 @@ impl Gate {
                 return Err(Refusal::plain(Reason::AuditUnavailable));
             }
         };
-        inner.tell(entry, allowed.raised);
+        inner.tell(&entry, allowed.raised);
         let open = Open {
             gate: Arc::clone(inner),
-            entry: Arc::clone(entry),
+            entry,
             id,
             action,
             pass,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentguard_core::counters::{Consequence, Rejected, StopCause};
 use agentguard_core::decide::Raised;
 use agentguard_core::{
-    Action, AgentId, Counters, MicroUsd, Reason, Refusal, RequestId, Timestamp, wire,
+    Action, AgentId, AgentStatus, Counters, MicroUsd, Reason, Refusal, RequestId, Timestamp, wire,
 };
 use serde_json::{Value, json};
 
@@ -13,12 +13,37 @@ use crate::alert::{AlertEvent, EventKind, Severity};
 use crate::change::{Actor, Change};
 use crate::directory::{Compile, Directory, Entry, PolicyData};
 use crate::gate::{ChangeError, Inner, Settings};
+use crate::knock::Caller;
 use crate::ports::RegistryError;
 use crate::record::{Decision, Row, SystemEvent};
 use crate::stop::{PausedBy, Scope, Stop};
-use crate::turnstile::{Turned, Turnstile};
+use crate::turnstile::{Entered, Turned, Turnstile};
+
+/// How often an admission asks again because the policy changed under it. Changes come from people;
+/// one that loses this often is refused.
+const ADMISSION_TRIES: usize = 4;
 
 impl Inner {
+    /// Puts an action to the policy of now.
+    pub(crate) fn enter(&self, caller: &Caller, action: &Action) -> (Arc<Entry>, Entered) {
+        let mut entry = Arc::clone(caller.entry());
+        for _ in 0..ADMISSION_TRIES {
+            // Between knocking and acting a body may have been awaited, and rules changed.
+            let Some(current) = self.directory.load().by_id(entry.agent.id).cloned() else {
+                return (entry, Err(Turned::Stopped(Reason::AgentRevoked)));
+            };
+            entry = current;
+            if entry.agent.status == AgentStatus::Revoked {
+                return (entry, Err(Turned::Stopped(Reason::AgentRevoked)));
+            }
+            match entry.turnstile.enter(&self.global, action, &entry.policy) {
+                Err(Turned::Stale) => {}
+                entered => return (entry, entered),
+            }
+        }
+        (entry, Err(Turned::Stale))
+    }
+
     pub(crate) fn turned_away(
         &self,
         entry: &Arc<Entry>,
@@ -26,21 +51,29 @@ impl Inner {
         action: &Action,
         turned: Turned,
     ) -> Refusal {
-        match turned {
-            Turned::Stopped(reason) => {
-                let refusal = self.stopped_refusal(reason, entry.agent.id);
-                self.record_refusal(Some(entry.agent.id), id, action, &refusal, None);
-                refusal
-            }
-            Turned::Denied(rejected) => {
-                let Rejected { denied, consequences } = *rejected;
-                let refusal = Refusal::from_denied(&denied, &entry.agent.name, action.at);
-                self.record_refusal(Some(entry.agent.id), id, action, &refusal, denied.risk);
-                self.tell(entry, denied.raised);
-                self.follow(entry, consequences);
-                refusal
-            }
-        }
+        let refusal = match turned {
+            Turned::Stale => Refusal::plain(Reason::Internal),
+            Turned::Stopped(Reason::AgentRevoked) => Refusal::plain(Reason::AgentRevoked),
+            Turned::Stopped(reason) => self.stopped_refusal(reason, entry.agent.id),
+            Turned::Denied(rejected) => return self.denied(entry, id, action, *rejected),
+        };
+        self.record_refusal(Some(entry.agent.id), id, action, &refusal, None);
+        refusal
+    }
+
+    fn denied(
+        &self,
+        entry: &Arc<Entry>,
+        id: RequestId,
+        action: &Action,
+        rejected: Rejected,
+    ) -> Refusal {
+        let Rejected { denied, consequences } = rejected;
+        let refusal = Refusal::from_denied(&denied, &entry.agent.name, action.at);
+        self.record_refusal(Some(entry.agent.id), id, action, &refusal, denied.risk);
+        self.tell(entry, denied.raised);
+        self.follow(entry, consequences);
+        refusal
     }
 
     pub(crate) fn record_refusal(

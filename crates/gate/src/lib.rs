@@ -32,7 +32,7 @@ pub use permit::{Outcome, Permit, Spent, StopWatch};
 pub use record::{Decision, Durability, Intent, Row, SystemEvent};
 pub use spending::{SpendLine, Spending};
 pub use stop::{PausedBy, Scope, Stop};
-pub use turnstile::{Pass, Turned, Turnstile};
+pub use turnstile::{Entered, Pass, Turned, Turnstile};
 
 /// The kill switch's parts, for the concurrency model.
 #[cfg(feature = "model")]

@@ -21,9 +21,14 @@ pub struct Turnstile {
 pub enum Turned {
     /// A switch is on.
     Stopped(Reason),
+    /// The policy has changed meanwhile: ask again with the one of now.
+    Stale,
     /// The decision is no.
     Denied(Box<Rejected>),
 }
+
+/// A pass, what the decision said, and whether it is the first call of its minute; or why not.
+pub type Entered = Result<(Pass, Allowed, bool), Turned>;
 
 impl Turnstile {
     /// A turnstile over these counters.
@@ -46,18 +51,18 @@ impl Turnstile {
     }
 
     /// Decides and reserves in one step, under the lock: no two admissions see the same room.
-    pub fn enter(
-        self: &Arc<Self>,
-        global: &StopSlot,
-        action: &Action,
-        policy: &Policy,
-    ) -> Result<(Pass, Allowed, bool), Turned> {
+    pub fn enter(self: &Arc<Self>, global: &StopSlot, action: &Action, policy: &Policy) -> Entered {
         // The cells come first: a stop after this point marks the pass itself.
         let cells = [global.cell(), self.stop.cell()];
         if let Some(reason) = stopped_by(&cells) {
             return Err(Turned::Stopped(reason));
         }
-        let admitted = self.counters().admit(action, policy).map_err(Turned::Denied)?;
+        let mut counters = self.counters();
+        if counters.is_ahead_of(policy) {
+            return Err(Turned::Stale);
+        }
+        let admitted = counters.admit(action, policy).map_err(Turned::Denied)?;
+        drop(counters);
         let Admitted { allowed, hold, first_in_minute } = admitted;
         let pass = Pass { hold: Some(hold), turnstile: Arc::clone(self), cells };
         if let Some(reason) = pass.stopped() {

@@ -124,6 +124,29 @@ async fn a_last_line_that_was_passed_unseen_stops_everything_at_the_next_spendin
 }
 
 #[tokio::test]
+async fn an_admission_is_judged_by_the_rules_of_now_not_of_the_knock() {
+    let (gate, _) = fake::gate(&[]);
+    let early = fake::caller(&gate).unwrap();
+    let rule = fake::spec(3, RuleType::RateLimitPerHour, &json!({"max": 1}));
+    gate.change(&Actor::Cli, Change::AddRule(rule)).unwrap();
+    let rule = fake::spec(4, RuleType::PerCallLimit, &json!({"limit": "1.00"}));
+    gate.change(&Actor::Cli, Change::AddRule(rule)).unwrap();
+    let ask = async |amount| {
+        let action = dollars(amount, &gate);
+        gate.admit(&early, gate.request_id(action.at), action)
+            .await
+            .map_err(|refusal| refusal.reason)
+    };
+    assert_eq!(ask("2.00").await.unwrap_err(), Reason::PerCallLimitExceeded);
+    drop(permit(&gate, "1.00").await);
+    assert_eq!(
+        ask("1.00").await.unwrap_err(),
+        Reason::RateLimited,
+        "the new window was not forgotten"
+    );
+}
+
+#[tokio::test]
 async fn a_rule_about_failures_counts_those_before_it() {
     let (gate, _) = fake::gate(&[(RuleType::MethodRestriction, json!({"allow": ["GET"]}))]);
     for _ in 0..4 {

@@ -82,7 +82,9 @@ fn after_a_kill_returns_every_pass_knows_and_none_is_given() {
                                     drop(pass.settle(MicroUsd::ZERO, &world.policy));
                                 }
                                 Err(Turned::Stopped(_)) => {}
-                                Err(Turned::Denied(rejected)) => panic!("{rejected:?}"),
+                                Err(refused @ (Turned::Denied(_) | Turned::Stale)) => {
+                                    panic!("{refused:?}")
+                                }
                             }
                         })
                     })
@@ -151,9 +153,7 @@ impl World {
         }
     }
 
-    fn enter(
-        &self,
-    ) -> Result<(agentguard_gate::Pass, agentguard_core::decide::Allowed, bool), Turned> {
+    fn enter(&self) -> agentguard_gate::Entered {
         let action = Action {
             at: START,
             facts: Facts::Api(ApiFacts {
