@@ -17,6 +17,7 @@ use agentguard_core::{Amount, Money};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 
+use crate::intents::Touch;
 use crate::path;
 
 /// How one kind of call names its money.
@@ -56,6 +57,14 @@ pub(crate) fn extractor(
 }
 
 impl Extractor {
+    /// What the call does with a payment intent. `path` is the upstream's whole path.
+    pub(crate) fn touch(self, path: &str) -> Touch<'_> {
+        match self {
+            Self::Stripe(call) => stripe::touch(call, path),
+            Self::GoogleAds(_) => Touch::Nothing,
+        }
+    }
+
     /// The amount; what cannot be read for certain is `Unreadable`.
     pub(crate) fn read(self, paper: Paper<'_>) -> Amount {
         let found = match self {

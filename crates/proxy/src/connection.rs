@@ -21,8 +21,9 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use crate::door::Door;
-use crate::head_scan::{Malformed, Scanned};
+use crate::head_scan::Malformed;
 use crate::limits;
+use crate::socket::Socket;
 
 /// What is shared along one connection. All of it runs in one task: nothing here is contended.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct ConnectionState {
     malformed: AtomicU8,
     last: AtomicBool,
     cut: AtomicBool,
+    /// An upstream's answer is on its way to the client.
+    answering: AtomicBool,
     /// The kill switch of the stream under way. Held here and not in its body, because a body is not
     /// polled while a client does not read, and such a stream must end too.
     watch: Mutex<Pin<Box<Option<StopWatch>>>>,
@@ -44,6 +47,7 @@ impl ConnectionState {
             malformed: AtomicU8::new(0),
             last: AtomicBool::new(false),
             cut: AtomicBool::new(false),
+            answering: AtomicBool::new(false),
             watch: Mutex::new(Box::pin(None)),
         })
     }
@@ -73,6 +77,14 @@ impl ConnectionState {
 
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_answering(&self, answering: bool) {
+        self.answering.store(answering, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_answering(&self) -> bool {
+        self.answering.load(Ordering::Relaxed)
     }
 
     /// From now on the whole connection ends when the switch does. True if it has.
@@ -115,7 +127,7 @@ pub(crate) async fn serve(
     closing: Arc<Closing>,
 ) {
     let state = ConnectionState::new(client_ip);
-    let io = TokioIo::new(Scanned::new(stream, Arc::clone(&state)));
+    let io = TokioIo::new(Socket::new(stream, Arc::clone(&state), Arc::clone(&door)));
     let service = service_fn(|request| {
         let (door, state) = (Arc::clone(&door), Arc::clone(&state));
         async move {

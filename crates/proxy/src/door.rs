@@ -9,7 +9,8 @@ use agentguard_core::{Action, AgentId, Amount, Reason, Refusal};
 use agentguard_egress::{ApproveError, Guard, Passage, PlatformRoots, Upstream};
 use agentguard_gate::{Caller, Gate, Knock};
 use arc_swap::ArcSwap;
-use http::header::{ALLOW, VIA};
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, ALLOW, VIA};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, StatusCode, Uri};
@@ -19,6 +20,8 @@ use crate::amount::{self, Paper};
 use crate::body::{BodyError, RequestBody, Sent, read_whole};
 use crate::connection::ConnectionState;
 use crate::forward::{Admitted, destination_refusal};
+use crate::head_scan::Malformed;
+use crate::intents::{Birth, Intents, Standing};
 use crate::options::ProxyOptions;
 use crate::request::{self, NoTarget, Note, Target, Visit};
 use crate::respond::{self, Answer};
@@ -30,6 +33,7 @@ use crate::{headers, identity, path};
 pub(crate) struct Door {
     gate: Gate,
     routes: Routes,
+    intents: Arc<Intents>,
     options: ArcSwap<ProxyOptions>,
     /// How this gate signs in `Via`.
     mark: String,
@@ -70,6 +74,7 @@ struct Prepared {
     amount: Amount,
     body: RequestBody,
     sent: Arc<Sent>,
+    standing: Standing,
 }
 
 impl Door {
@@ -85,6 +90,7 @@ impl Door {
         Self {
             gate,
             routes: Routes::new(guard, roots, Arc::clone(&options)),
+            intents: Arc::default(),
             options: ArcSwap::new(options),
             mark,
             via: via.unwrap_or(HeaderValue::from_static("1.1 agentguard")),
@@ -125,6 +131,17 @@ impl Door {
         respond::refusal(&refusal, visit.id)
     }
 
+    /// What goes out in place of hyper's own answer to a head that it could not read.
+    pub(crate) fn unread(&self, connection: &ConnectionState, date: Option<&[u8]>) -> Bytes {
+        let id = self.gate.request_id(self.gate.now());
+        let text = connection.malformed().map_or(
+            "the request's head is malformed, or has too many headers or too long a URL",
+            Malformed::text,
+        );
+        let refusal = Refusal::with(Reason::BadRequest, text.to_owned());
+        respond::closing_bytes(&refusal, id, date)
+    }
+
     async fn call(
         &self,
         connection: &Arc<ConnectionState>,
@@ -154,14 +171,17 @@ impl Door {
         let (upstream, exception) = place;
         // Before amounts are read: they must be read from what the upstream will see.
         headers::clean_request(&mut parts.headers);
-        let prepared = prepare(parts, &placed, body, &options).await.map_err(refused)?;
-        let Prepared { amount, body, sent } = prepared;
+        let prepared =
+            prepare(parts, &placed, body, &options, &self.intents).await.map_err(refused)?;
+        let Prepared { amount, body, sent, standing } = prepared;
         let permit = self.gate.admit(&caller, visit.id, action(amount)).await;
         let permit = permit.map_err(|refusal| {
+            let refusal = standing.explain(refusal);
             Box::new(TurnedAway { agent, refusal, record: Recording::ByGate })
         })?;
         let note = Note { sent, exception };
-        let admitted = Admitted { visit, route: &placed.route, upstream, permit, note };
+        let birth = self.birth(standing, parts, &placed.route);
+        let admitted = Admitted { visit, route: &placed.route, upstream, permit, note, birth };
         let request = self.outgoing(parts, placed.path.clone(), body);
         Ok(admitted.make(request, connection).await)
     }
@@ -175,6 +195,9 @@ impl Door {
         if !headers::is_plainly_framed(&parts.headers) {
             connection.set_last();
             return Err(bad("Transfer-Encoding is not plainly `chunked`"));
+        }
+        if !headers::names_one_host(parts.version, &parts.headers) {
+            return Err(bad("the request must name its host once, with one `Host` header"));
         }
         if headers::came_by(&parts.headers, &self.mark) {
             return Err(Refusal::plain(Reason::LoopDetected));
@@ -231,6 +254,18 @@ impl Door {
         }
     }
 
+    /// The reader of a new intent's id. Its answer is asked for as it is: in a compressed one the id
+    /// could not be read, and the intent could not be confirmed.
+    fn birth(&self, standing: Standing, parts: &mut Parts, route: &Route) -> Option<Birth> {
+        match standing {
+            Standing::Plain | Standing::Uncounted => None,
+            Standing::Makes => {
+                parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+                Some(Birth::new(&self.intents, &route.alias))
+            }
+        }
+    }
+
     /// The request as it leaves. Its headers are moved, not copied.
     fn outgoing(
         &self,
@@ -253,6 +288,7 @@ async fn prepare(
     placed: &Placed,
     body: Incoming,
     options: &ProxyOptions,
+    intents: &Intents,
 ) -> Result<Prepared, Refusal> {
     let (kind, path) = (placed.route.service.kind, placed.path.path());
     let timeout = placed.route.timeout;
@@ -260,20 +296,27 @@ async fn prepare(
     let Some(extractor) = amount::extractor(kind, &parts.method, &parts.headers, path) else {
         let streamed = tokio::time::timeout(timeout, RequestBody::streamed(body));
         let (body, sent) = streamed.await.map_err(late)?.map_err(broken)?;
-        return Ok(Prepared { amount: Amount::Free, body, sent });
+        return Ok(Prepared { amount: Amount::Free, body, sent, standing: Standing::Plain });
     };
+    let standing = intents.standing(&placed.route.alias, extractor.touch(path));
     let whole = tokio::time::timeout(timeout, read_whole(body, options.max_body_inspect_bytes));
     match whole.await.map_err(late)? {
         Ok(bytes) => {
             let query = placed.path.query();
-            let amount = extractor.read(Paper { headers: &parts.headers, query, body: &bytes });
+            let paper = Paper { headers: &parts.headers, query, body: &bytes };
+            let amount = match standing {
+                Standing::Plain | Standing::Makes => extractor.read(paper),
+                // Whatever else it names: what it moves was never counted.
+                Standing::Uncounted => Amount::Unreadable(Unreadable::Missing),
+            };
             let sent = Sent::whole(bytes.len());
-            Ok(Prepared { amount, body: RequestBody::Memory(bytes), sent })
+            Ok(Prepared { amount, body: RequestBody::Memory(bytes), sent, standing })
         }
         Err(BodyError::TooLong) => Ok(Prepared {
             amount: Amount::Unreadable(Unreadable::TooLong),
             body: RequestBody::Unusable,
             sent: Arc::default(),
+            standing,
         }),
         Err(error @ (BodyError::Client | BodyError::Upstream)) => Err(broken(error)),
     }

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use crate::body::{AnswerBody, RequestBody};
 use crate::connection::ConnectionState;
 use crate::headers;
+use crate::intents::Birth;
 use crate::request::{Note, Visit};
 use crate::respond::{self, Answer};
 use crate::routes::Route;
@@ -27,6 +28,8 @@ pub(crate) struct Admitted<'a> {
     pub(crate) upstream: &'a Upstream<RequestBody>,
     pub(crate) permit: Permit,
     pub(crate) note: Note,
+    /// Reads the id of the intent that the call makes, if it makes one.
+    pub(crate) birth: Option<Birth>,
 }
 
 /// Why there is no answer of the upstream.
@@ -76,7 +79,8 @@ impl Admitted<'_> {
             self.note,
             Arc::clone(connection),
             self.route.timeout,
-        );
+        )
+        .watched_by(self.birth);
         Response::from_parts(head, AnswerBody::Upstream { body })
     }
 

@@ -8,16 +8,8 @@
 //!
 //! Never here: what happens to such a request. The connection is marked, and the door refuses.
 
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-
 use memchr::memchr;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
-use crate::connection::ConnectionState;
 use crate::limits::HEAD_BYTES_MAX;
 
 /// What is wrong with a head.
@@ -207,84 +199,6 @@ impl HeadScan {
         }
         self.place = Place::Body { left_bytes: head.length.unwrap_or(0) };
         Seen::Nothing
-    }
-}
-
-/// A socket whose reads are looked at.
-#[derive(Debug)]
-pub(crate) struct Scanned {
-    stream: TcpStream,
-    scan: HeadScan,
-    state: Arc<ConnectionState>,
-}
-
-impl Scanned {
-    pub(crate) fn new(stream: TcpStream, state: Arc<ConnectionState>) -> Self {
-        Self { stream, scan: HeadScan::new(), state }
-    }
-}
-
-impl Drop for Scanned {
-    fn drop(&mut self) {
-        // After an orderly close the system goes on delivering what it holds: megabytes, to a client
-        // that reads slowly. A reset stops that.
-        if self.state.is_cut()
-            && let Err(error) = self.stream.set_zero_linger()
-        {
-            tracing::debug!(%error, "resetting a client's connection");
-        }
-    }
-}
-
-impl AsyncRead for Scanned {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        if let Some(fresh) = buffer.filled().get(before..)
-            && !fresh.is_empty()
-        {
-            match this.scan.feed(fresh) {
-                Seen::Nothing => {}
-                Seen::Last => this.state.set_last(),
-                Seen::Bad(malformed) => this.state.set_malformed(malformed),
-            }
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Scanned {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 

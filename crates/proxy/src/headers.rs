@@ -2,6 +2,7 @@
 //!
 //! Never here: values that are changed. A header passes to the byte or is removed.
 
+use http::Version;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE,
     TRANSFER_ENCODING, UPGRADE, VIA,
@@ -61,6 +62,16 @@ pub(crate) fn is_plainly_framed(headers: &HeaderMap) -> bool {
         (None, _) => true,
         (Some(only), None) => only.as_bytes().eq_ignore_ascii_case(b"chunked"),
         (Some(_), Some(_)) => false,
+    }
+}
+
+/// Whether the request says in one way for which host it is: two could be read in two ways, and
+/// HTTP/1.1 asks for one.
+pub(crate) fn names_one_host(version: Version, headers: &HeaderMap) -> bool {
+    match headers.get_all(HOST).iter().count() {
+        0 => version < Version::HTTP_11,
+        1 => true,
+        _ => false,
     }
 }
 

@@ -17,6 +17,7 @@ mod forward;
 mod head_scan;
 mod headers;
 mod identity;
+mod intents;
 pub mod limits;
 mod listen;
 mod options;
@@ -24,6 +25,7 @@ mod path;
 mod request;
 mod respond;
 mod routes;
+mod socket;
 mod stream;
 
 pub use listen::Proxy;

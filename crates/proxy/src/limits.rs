@@ -22,5 +22,16 @@ pub const DECODE_ROUNDS_MAX: usize = 4;
 /// Depth of a JSON body that is looked into. Paying requests are three deep.
 pub const JSON_DEPTH_MAX: usize = 32;
 
+/// Payment intents that are remembered as counted, the oldest forgotten first. They are confirmed
+/// within minutes; at about 100 bytes each this is 1 MB.
+pub const INTENTS_MAX: usize = 10_000;
+
+/// The answer to the creation of an intent that is looked into for its id. Stripe's are about 2 KiB,
+/// and with everything expanded under 20.
+pub const INTENT_ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// An id of Stripe, by its own documentation.
+pub const INTENT_ID_BYTES_MAX: usize = 255;
+
 /// Requests for money that one Google Ads call may hold (Google's own limit is 10,000).
 pub const ADS_OPERATIONS_MAX: usize = 10_000;

@@ -52,6 +52,29 @@ pub(crate) fn refusal(refusal: &Refusal, id: RequestId) -> Answer {
     answer
 }
 
+/// The bytes of a refusal that closes its connection, where hyper writes none of ours.
+pub(crate) fn closing_bytes(refusal: &Refusal, id: RequestId, date: Option<&[u8]>) -> Bytes {
+    let (head, _) = self::refusal(refusal, id).into_parts();
+    let body = refusal.body(id).to_string();
+    let mut wire = format!("HTTP/1.1 {}\r\n", head.status).into_bytes();
+    let mut line = |name: &str, value: &[u8]| {
+        for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+            wire.extend_from_slice(piece);
+        }
+    };
+    for (name, value) in &head.headers {
+        line(name.as_str(), value.as_bytes());
+    }
+    if let Some(date) = date {
+        line("date", date);
+    }
+    line("connection", b"close");
+    line("content-length", body.len().to_string().as_bytes());
+    wire.extend_from_slice(b"\r\n");
+    wire.extend_from_slice(body.as_bytes());
+    wire.into()
+}
+
 /// An answer to something that is no call: nothing is decided or recorded.
 pub(crate) fn no_call(status: StatusCode, code: &str, message: &str, id: RequestId) -> Answer {
     let body = json!({"error": {"code": code, "message": message, "request_id": id}});

@@ -1,7 +1,7 @@
 //! An upstream's answer on its way to the client: bytes unchanged and as they come, watched by the
 //! kill switch and an idle timer, and settled when it ends, however it ends.
 //!
-//! Never here: a copy of what passes.
+//! Never here: a copy of what passes, but for the answer in which an intent gets its id (`intents`).
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -21,6 +21,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::body::BodyError;
 use crate::connection::ConnectionState;
+use crate::intents::Birth;
 use crate::request::Note;
 
 pin_project! {
@@ -44,6 +45,7 @@ pin_project! {
             let this = this.project();
             this.ledger.close_at_drop(this.inner.is_end_stream());
             this.connection.end_with_nothing();
+            this.connection.set_answering(false);
         }
     }
 }
@@ -56,6 +58,8 @@ struct Ledger {
     is_streaming: bool,
     note: Note,
     bytes_out: u64,
+    /// Reads the id of the intent that the call makes, if it makes one.
+    birth: Option<Birth>,
 }
 
 /// How the answer ended.
@@ -77,8 +81,16 @@ impl GuardedBody {
     ) -> Self {
         let (status, headers) = head;
         let is_streaming = is_streaming(headers, &inner);
-        let ledger = Ledger { permit: Some(permit), status, is_streaming, note, bytes_out: 0 };
+        let permit = Some(permit);
+        let ledger = Ledger { permit, status, is_streaming, note, bytes_out: 0, birth: None };
+        connection.set_answering(true);
         Self { inner, ledger, connection, idle_limit, watched: false, idle: None, heard_at: None }
+    }
+
+    /// Has the id of a new intent read from the body as it passes.
+    pub(crate) fn watched_by(mut self, birth: Option<Birth>) -> Self {
+        self.ledger.birth = birth;
+        self
     }
 
     fn end(self: Pin<&mut Self>, end: End) {
@@ -187,6 +199,9 @@ impl Ledger {
     fn passed(&mut self, data: Option<&Bytes>) {
         let bytes = data.map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
         self.bytes_out = self.bytes_out.saturating_add(bytes);
+        if let (Some(birth), Some(data)) = (&mut self.birth, data) {
+            birth.passed(data);
+        }
     }
 
     fn close(&mut self, end: End) {
@@ -209,6 +224,12 @@ impl Ledger {
             failure,
             facts: Some(facts.into()),
         });
+        // Charged now, and before the client has the last byte: it may go on to confirm at once.
+        if let Some(birth) = self.birth.take()
+            && spent == Spent::AsReserved
+        {
+            birth.over();
+        }
     }
 
     fn close_at_drop(&mut self, at_end: bool) {

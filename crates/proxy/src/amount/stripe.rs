@@ -2,12 +2,13 @@
 //!
 //! Which calls are counted, and once each:
 //! - a charge, transfer or payout counts its amount;
-//! - a payment intent counts its amount when it is made, not when it is confirmed: the money that a
-//!   confirmation moves was counted already, so a confirmation counts nothing (`amount_to_confirm` is
-//!   part of what was counted);
+//! - a payment intent counts its amount when it is made, not when it is confirmed or captured: that
+//!   money was counted already (`amount_to_confirm` and `amount_to_capture` are part of it), so these
+//!   count nothing, and are refused for an intent that was not counted (`intents`);
 //! - changing an intent's amount counts the new amount in full, on top of the first: counting the
 //!   difference would need the first one's amount, and too much is the safe side. A change that names
-//!   an amount must name the currency too, so raising an authorisation, which cannot, is refused.
+//!   an amount must name the currency too, so raising an authorisation, which cannot, is refused;
+//!   so is a currency without an amount, since the same number is another sum in it.
 //!
 //! Stripe takes parameters from the query as well, so a query's are read with the body's.
 
@@ -17,14 +18,19 @@ use agentguard_core::{Currency, Money};
 use super::form::Pairs;
 use super::json::{self, Json};
 use super::{Media, Paper, Reading, digits, media};
+use crate::intents::{Touch, is_id};
 
 /// What a call does with money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// Makes something that costs: the amount must be there.
     Makes,
-    /// Changes or confirms an intent: it may name an amount.
+    /// The same, and what it makes is an intent.
+    MakesIntent,
+    /// Changes an intent: it may name an amount.
     Changes,
+    /// Confirms or captures an intent: that may have been counted.
+    Settles,
 }
 
 /// Sent to Stripe without decimals.
@@ -40,12 +46,29 @@ pub(super) fn call(path: &str) -> Option<Call> {
     // The base URL may have a path of its own, so only the end is looked at.
     let segments: Vec<&str> = path.rsplit('/').take(4).collect();
     match segments.as_slice() {
-        ["charges" | "payment_intents" | "transfers" | "payouts", "v1", ..] => Some(Call::Makes),
+        ["charges" | "transfers" | "payouts", "v1", ..] => Some(Call::Makes),
+        ["payment_intents", "v1", ..] => Some(Call::MakesIntent),
         [_, "payment_intents", "v1", ..]
-        | ["confirm" | "increment_authorization", _, "payment_intents", "v1"] => {
-            Some(Call::Changes)
-        }
+        | ["increment_authorization", _, "payment_intents", "v1"] => Some(Call::Changes),
+        ["confirm" | "capture", _, "payment_intents", "v1"] => Some(Call::Settles),
         _ => None,
+    }
+}
+
+/// What a call does with an intent. The path is taken as it is sent: ids differ by case, and a
+/// spelling that two servers read in two ways must neither teach an id nor pass for one.
+pub(super) fn touch(call: Call, path: &str) -> Touch<'_> {
+    let mut segments = path.rsplit('/').filter(|segment| !segment.is_empty());
+    let last = segments.next().unwrap_or_default();
+    let is_plain = |words: &[&str]| words.iter().any(|word| last.eq_ignore_ascii_case(word));
+    match call {
+        Call::Makes | Call::Changes => Touch::Nothing,
+        Call::MakesIntent if is_plain(&["payment_intents"]) => Touch::Makes,
+        Call::MakesIntent => Touch::Nothing,
+        Call::Settles if is_plain(&["confirm", "capture"]) => {
+            Touch::Settles(segments.next().filter(|id| is_id(id)))
+        }
+        Call::Settles => Touch::Settles(None),
     }
 }
 
@@ -73,9 +96,11 @@ pub(super) fn read(call: Call, paper: Paper<'_>) -> Reading {
         }
     };
     match (amount, call) {
-        (None, Call::Makes) => Err(Unreadable::Missing),
-        (None, Call::Changes) => Ok(None),
-        (Some(amount), Call::Makes | Call::Changes) => money(amount, currency.as_deref()).map(Some),
+        (Some(amount), _) => money(amount, currency.as_deref()).map(Some),
+        (None, Call::Makes | Call::MakesIntent) => Err(Unreadable::Missing),
+        // 900,000 yen would become 9,000 dollars.
+        (None, Call::Changes | Call::Settles) if currency.is_some() => Err(Unreadable::Missing),
+        (None, Call::Changes | Call::Settles) => Ok(None),
     }
 }
 
@@ -230,6 +255,33 @@ mod tests {
         check("amount_to_confirm=500", Ok(None));
         check("amount=90000&currency=usd", Ok(Some("900.00 USD")));
         check("amount=90000", Err(Unreadable::NoCurrency));
+        check("currency=usd", Err(Unreadable::Missing));
+    }
+
+    #[test]
+    fn an_intent_is_named_plainly_or_not_at_all() {
+        for (path, expected) in [
+            ("/v1/payment_intents", Touch::Makes),
+            ("/mirror/v1//payment_intents/", Touch::Makes),
+            ("/v1/Payment_Intents", Touch::Makes),
+            ("/v1/payment%5fintents", Touch::Nothing),
+            ("/v1/payment_intents/;pi_1", Touch::Nothing),
+            ("/v1/payment_intents/pi_1", Touch::Nothing),
+            ("/v1/charges", Touch::Nothing),
+            ("/v1/payment_intents/pi_1aB/confirm", Touch::Settles(Some("pi_1aB"))),
+            ("/v1/payment_intents/pi_1/Capture/", Touch::Settles(Some("pi_1"))),
+            ("/v1/payment_intents//pi_1//confirm", Touch::Settles(Some("pi_1"))),
+            ("/v1/payment_intents/%70i_1/confirm", Touch::Settles(None)),
+            ("/v1/payment_intents/pi_1%20/confirm", Touch::Settles(None)),
+            ("/v1/payment_intents/pi_1;pi_2/confirm", Touch::Settles(None)),
+            ("/v1/payment_intents/pi_1/confir%6d", Touch::Settles(None)),
+            ("/v1/payment_intents/pi_1/confirm/%20", Touch::Settles(None)),
+            ("/v1/payment_intents/pi_1/confirm/;pi_2", Touch::Settles(None)),
+            ("/v1/payment_intents/ch_1/confirm", Touch::Settles(None)),
+        ] {
+            let call = call(&loosely(path)).unwrap();
+            assert_eq!(touch(call, path), expected, "{path}");
+        }
     }
 
     #[test]
@@ -242,9 +294,10 @@ mod tests {
             ("/v1/%63harges", Some(Call::Makes)),
             ("/mirror/v1/payouts", Some(Call::Makes)),
             ("/v1/transfers", Some(Call::Makes)),
-            ("/v1/payment_intents", Some(Call::Makes)),
+            ("/v1/payment_intents", Some(Call::MakesIntent)),
             ("/v1/payment_intents/pi_1", Some(Call::Changes)),
-            ("/v1/payment_intents/pi_1/confirm", Some(Call::Changes)),
+            ("/v1/payment_intents/pi_1/confirm", Some(Call::Settles)),
+            ("/v1/payment_intents/pi_1/%63apture", Some(Call::Settles)),
             ("/v1/payment_intents/pi_1/increment_authorization", Some(Call::Changes)),
             ("/v1/payment_intents/pi_1/cancel", None),
             ("/v1/refunds", None),

@@ -9,6 +9,7 @@
 
 mod amounts;
 mod headers;
+mod intents;
 mod listening;
 mod refusals;
 mod smuggling;

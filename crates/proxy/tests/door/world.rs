@@ -28,6 +28,7 @@ use agentguard_testkit::Upstream;
 use agentguard_testkit::http::{self, Answer};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -202,6 +203,21 @@ pub(crate) fn service(alias: &str, base_url: &str, kind: ServiceKind) -> Service
         credential_env: None,
         timeout_sec: None,
     }
+}
+
+/// An upstream that says these pieces to whoever asks first, with pauses. Its base URL.
+pub(crate) async fn scripted(pieces: &'static [&'static str]) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_buf(&mut Vec::with_capacity(16 * 1024)).await.unwrap();
+        for piece in pieces {
+            stream.write_all(piece.as_bytes()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+    });
+    base
 }
 
 pub(crate) fn settings(allowed: &[&str]) -> Settings {
