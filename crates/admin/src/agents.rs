@@ -180,15 +180,12 @@ pub(crate) fn find(admin: &Admin, wanted: &str) -> Result<Arc<Entry>, ApiError> 
         .ok_or_else(|| ApiError::not_found("agent", wanted))
 }
 
-fn living(admin: &Admin, wanted: &str) -> Result<Arc<Entry>, ApiError> {
+pub(crate) fn living(admin: &Admin, wanted: &str) -> Result<Arc<Entry>, ApiError> {
     let entry = find(admin, wanted)?;
     if is_living(&entry) {
         return Ok(entry);
     }
-    Err(ApiError::invalid(
-        "agent",
-        format!("`{}` was revoked, which is for ever", entry.agent.name),
-    ))
+    Err(ApiError::revoked(&entry.agent.name))
 }
 
 pub(crate) fn is_living(entry: &Entry) -> bool {

@@ -42,6 +42,12 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "ALREADY_EXISTS", message)
     }
 
+    /// What was asked is well formed, but there is no way back for this agent.
+    pub(crate) fn revoked(name: &str) -> Self {
+        let message = format!("agent `{}` was revoked, which is for ever", shown(name));
+        Self::new(StatusCode::CONFLICT, "AGENT_REVOKED", message)
+    }
+
     pub(crate) fn unauthenticated() -> Self {
         let message = "a management token is needed, as `Authorization: Bearer ag_admin_…`";
         Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", message)

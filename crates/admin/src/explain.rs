@@ -21,6 +21,10 @@ use crate::error::ApiError;
 use crate::services;
 use crate::state::Admin;
 
+/// A call through `/proxy/…` names its service; where none is known, only the rules can be asked.
+const NO_SERVICE: &str = "no service has this host, so as /proxy/ALIAS/… the call is refused \
+    (SERVICE_UNKNOWN); this is what the rules alone say. Name the service if one is meant";
+
 /// What an agent would do.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +49,9 @@ pub(crate) struct Answer {
     /// Why the destination guard refuses it, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     destination: Option<String>,
+    /// What else the asker should know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
     #[serde(flatten)]
     explanation: Explanation,
 }
@@ -99,6 +106,10 @@ pub(crate) async fn explain(
     if entry.agent.status == AgentStatus::Revoked {
         refuse(&mut explanation, Reason::AgentRevoked);
     }
+    let note = match target.service {
+        Found::None if door == Door::Api => Some(NO_SERVICE),
+        Found::None | Found::Service(_) | Found::Unknown(_) => None,
+    };
     let service = match target.service {
         Found::Service(alias) | Found::Unknown(alias) => Some(alias),
         Found::None => None,
@@ -109,6 +120,7 @@ pub(crate) async fn explain(
         service,
         target: action.target().to_owned(),
         destination: closed,
+        note,
         explanation,
     }))
 }
@@ -126,6 +138,7 @@ fn door(given: Option<&str>) -> Result<Door, ApiError> {
 
 fn target(directory: &Directory, asked: &Question, door: Door) -> Result<Target, ApiError> {
     let text = asked.url.as_deref().ok_or_else(|| ApiError::invalid("url", "is missing"))?;
+    as_sent(text)?;
     if let Some(rest) = text.strip_prefix("/proxy/") {
         return mapped(directory, rest);
     }
@@ -146,6 +159,30 @@ fn target(directory: &Directory, asked: &Question, door: Door) -> Result<Target,
         None => Found::None,
     };
     Ok(Target { url, service })
+}
+
+/// The door judges a path as it came, but reading a URL rewrites `..` away, and a verdict about
+/// another path would be worse than none. What cannot be explained as it stands is not explained.
+fn as_sent(text: &str) -> Result<(), ApiError> {
+    if text.chars().any(char::is_control) {
+        return Err(ApiError::invalid("url", "must not hold control characters"));
+    }
+    let before_query = text.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    if ["\\", "%2f", "%5c", "%25"].iter().any(|part| before_query.contains(part)) {
+        let why = "give the URL without backslashes and encoded slashes or percent signs";
+        return Err(ApiError::invalid("url", why));
+    }
+    let path = before_query.split_once("://").map_or(before_query.as_str(), |(_, rest)| rest);
+    let plain = path.replace("%2e", ".");
+    // `..;x=1` is `..` to servers that know path parameters.
+    let names = plain.split('/').map(|segment| segment.split(';').next().unwrap_or_default());
+    if names.into_iter().any(|name| matches!(name, "." | "..")) {
+        return Err(ApiError::invalid("url", "give the URL without `.` or `..` segments"));
+    }
+    if path.contains("//") {
+        return Err(ApiError::invalid("url", "give the URL without `//` in its path"));
+    }
+    Ok(())
 }
 
 /// `/proxy/<alias>/<path>`, as agents call it.

@@ -9,8 +9,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::error::ApiError;
-use crate::health;
 use crate::state::Admin;
+use crate::{health, proof};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -33,7 +33,8 @@ fn admitted(admin: &Admin, request: &mut Request) -> Result<(), ApiError> {
     let headers = request.headers();
     host(admin, headers)?;
     origin(admin, headers)?;
-    if health::PATHS.contains(&request.uri().path()) {
+    let path = request.uri().path();
+    if health::PATHS.contains(&path) || path == proof::PATH {
         return Ok(());
     }
     let token = bearer(headers).ok_or_else(ApiError::unauthenticated)?;

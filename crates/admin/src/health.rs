@@ -1,4 +1,4 @@
-//! Whether it lives and whether it serves. The only paths without a token: they tell nothing else.
+//! Whether it lives and whether it serves. Paths without a token: they tell nothing else.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::error::ApiError;
 use crate::state::Admin;
 
-/// The paths that need no token.
+/// These need no token.
 pub(crate) const PATHS: [&str; 2] = ["/healthz", "/readyz"];
 
 pub(crate) async fn healthz() -> Json<Value> {

@@ -14,6 +14,7 @@ mod health;
 mod limits;
 mod plan;
 mod policy;
+mod proof;
 mod record;
 mod rules;
 mod serve;
@@ -24,5 +25,6 @@ mod stops;
 
 pub use error::ApiError;
 pub use plan::{NewAgent, PlanError, Planned, plan};
+pub use proof::{Nonce, Proof};
 pub use serve::{router, serve};
 pub use state::{Admin, AdminOptions, Operator, Upkeep};

@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use crate::error::ApiError;
+use crate::proof::{Nonce, Proof};
 
 /// What the endpoint asks of the process around it. The binary implements it over the store.
 pub trait Upkeep: Send + Sync + std::fmt::Debug + 'static {
@@ -55,6 +56,7 @@ struct Inner {
     gate: Gate,
     upkeep: Arc<dyn Upkeep>,
     operators: Vec<Operator>,
+    bound: SocketAddr,
     hosts: Vec<String>,
     ready: AtomicBool,
     /// Held by changes that read the policy first: two of them must not build on the same state.
@@ -67,7 +69,7 @@ impl Admin {
         let AdminOptions { gate, upkeep, operators, bound } = options;
         let hosts = names_of(bound);
         let (ready, changing) = (AtomicBool::new(false), Mutex::new(()));
-        Self { inner: Arc::new(Inner { gate, upkeep, operators, hosts, ready, changing }) }
+        Self { inner: Arc::new(Inner { gate, upkeep, operators, bound, hosts, ready, changing }) }
     }
 
     /// Whether `/readyz` says that the gate serves.
@@ -102,6 +104,12 @@ impl Admin {
             }
         }
         found
+    }
+
+    /// That we know the token of the command line, if there is one.
+    pub(crate) fn proof(&self, nonce: &Nonce) -> Option<Proof> {
+        let own = self.inner.operators.iter().find(|operator| operator.actor == Actor::Cli)?;
+        Some(Proof::of(&own.token_hash, nonce, self.inner.bound))
     }
 
     /// One change that reads first at a time.

@@ -87,6 +87,9 @@ pub(crate) async fn switch(
         kept = Some(stop(&admin, actor, scope, PausedBy::User, reason).await?);
     } else {
         confirmed(given.confirm.as_deref())?;
+        if let Scope::Agent(id) = scope {
+            agents::living(&admin, &id.to_string())?;
+        }
         resume(&admin, actor, scope).await?;
     }
     let gate = admin.gate();

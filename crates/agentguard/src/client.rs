@@ -1,14 +1,17 @@
 //! The command line's own small client of the management endpoint: loopback only, one request at a
-//! time, with the token of the data folder. Never here: any other destination.
+//! time, with the token of the data folder, which goes only to a gate that has proved to know it.
+//! Never here: any other destination.
 #![expect(
     clippy::disallowed_methods,
     reason = "the operator's own command speaks to the gate on this machine; no agent's action leaves here"
 )]
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentguard_admin::{Nonce, Proof};
 use agentguard_core::token::Token;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -17,6 +20,7 @@ use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use url::Url;
 
 use crate::failure::{Failure, causes};
@@ -41,10 +45,18 @@ pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
 }
 
+/// A request as it is sent.
+type Ready = Request<Full<Bytes>>;
+
+/// What came back.
+type Answer = (StatusCode, Bytes);
+
 /// Why there was no answer.
 enum Broken {
     /// Nobody listens.
     NoGate(std::io::Error),
+    /// Somebody does, who does not know the token; it was not sent.
+    Stranger,
     /// Somebody does, but it went wrong.
     Talk(String),
 }
@@ -115,14 +127,18 @@ impl Client {
             Err(_) if !self.is_ready() => return Err(self.no_gate(None)),
             Err(failure) => return Err(failure),
         };
+        let nonce = nonce()?;
+        let proof = Proof::of(&token.hash(), &nonce, self.admin);
+        let question = self.target(&["proof"], &[("nonce", &nonce.to_string())])?;
+        let question = self.request(&Method::GET, &question, None, Bytes::new())?;
         let request = self.request(method, &target, Some(&token), body)?;
-        let (status, bytes) = self.runtime.block_on(exchange(self.admin, request)).map_err(
-            |broken| match broken {
-                Broken::NoGate(error) => self.no_gate(Some(&error)),
-                Broken::Talk(why) => Failure::failed(format!("asking the gate: {why}"))
-                    .hint("`agentguard doctor` looks at what is wrong"),
-            },
-        )?;
+        let asked = confide(self.admin, question, &proof, request);
+        let (status, bytes) = self.runtime.block_on(asked).map_err(|broken| match broken {
+            Broken::NoGate(error) => self.no_gate(Some(&error)),
+            Broken::Stranger => self.stranger(),
+            Broken::Talk(why) => Failure::failed(format!("asking the gate: {why}"))
+                .hint("`agentguard doctor` looks at what is wrong"),
+        })?;
         answer(status, &bytes)
     }
 
@@ -144,7 +160,7 @@ impl Client {
         target: &str,
         token: Option<&Token>,
         body: Bytes,
-    ) -> Result<Request<Full<Bytes>>, Failure> {
+    ) -> Result<Ready, Failure> {
         let mut request = Request::builder()
             .method(method)
             .uri(target)
@@ -171,6 +187,15 @@ impl Client {
         })
     }
 
+    fn stranger(&self) -> Failure {
+        Failure::failed(format!(
+            "something else answers at {}: it does not know this gate's management token, \
+             which was not sent to it; nothing was done",
+            self.admin
+        ))
+        .hint("stop what listens there, or name the configuration of the gate that runs there")
+    }
+
     fn no_gate(&self, error: Option<&std::io::Error>) -> Failure {
         let why = match error {
             Some(error) if error.kind() != std::io::ErrorKind::ConnectionRefused => {
@@ -183,27 +208,78 @@ impl Client {
     }
 }
 
-async fn exchange(
+/// One request that anybody may hear.
+async fn exchange(admin: SocketAddr, request: Ready) -> Result<Answer, Broken> {
+    let mut line = Line::open(admin).await?;
+    within(line.ask(request)).await
+}
+
+/// One request with a token, after what answers has proved that it knows that token. Both on one
+/// connection: who answered the question is who hears the token.
+async fn confide(
     admin: SocketAddr,
-    request: Request<Full<Bytes>>,
-) -> Result<(StatusCode, Bytes), Broken> {
-    let talk = |error: &dyn std::error::Error| Broken::Talk(causes(error));
-    let connecting = tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(admin));
-    let stream = match connecting.await {
-        Ok(connected) => connected.map_err(Broken::NoGate)?,
-        Err(elapsed) => return Err(talk(&elapsed)),
-    };
-    let answering = tokio::time::timeout(ANSWER_LIMIT, async {
-        let (mut sender, connection) =
+    question: Ready,
+    proof: &Proof,
+    request: Ready,
+) -> Result<Answer, Broken> {
+    let mut line = Line::open(admin).await?;
+    let (status, bytes) = within(line.ask(question)).await?;
+    let said: Option<Value> = serde_json::from_slice(&bytes).ok();
+    let said = said.as_ref().and_then(|said| said.get("proof")).and_then(Value::as_str);
+    if status != StatusCode::OK || !said.is_some_and(|said| proof.is(said)) {
+        return Err(Broken::Stranger);
+    }
+    within(line.ask(request)).await
+}
+
+/// A connection to whatever listens there.
+struct Line {
+    sender: http1::SendRequest<Full<Bytes>>,
+    driver: JoinHandle<hyper::Result<()>>,
+}
+
+impl Line {
+    async fn open(admin: SocketAddr) -> Result<Self, Broken> {
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(admin));
+        let stream = match connecting.await {
+            Ok(connected) => connected.map_err(Broken::NoGate)?,
+            Err(elapsed) => return Err(talk(&elapsed)),
+        };
+        let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| talk(&error))?;
-        let driver = tokio::spawn(connection);
-        let response = sender.send_request(request).await.map_err(|error| talk(&error))?;
+        Ok(Self { sender, driver: tokio::spawn(connection) })
+    }
+
+    async fn ask(&mut self, request: Ready) -> Result<Answer, Broken> {
+        self.sender.ready().await.map_err(|error| talk(&error))?;
+        let response = self.sender.send_request(request).await.map_err(|error| talk(&error))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        driver.abort();
         Ok((status, body.map_err(|error| talk(&*error))?.to_bytes()))
-    });
-    answering.await.unwrap_or_else(|elapsed| Err(talk(&elapsed)))
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+async fn within(asking: impl Future<Output = Result<Answer, Broken>>) -> Result<Answer, Broken> {
+    let answered = tokio::time::timeout(ANSWER_LIMIT, asking).await;
+    answered.unwrap_or_else(|elapsed| Err(talk(&elapsed)))
+}
+
+fn talk(error: &dyn std::error::Error) -> Broken {
+    Broken::Talk(causes(error))
+}
+
+/// New for each command, so that no answer heard before can be used again.
+fn nonce() -> Result<Nonce, Failure> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random)
+        .map_err(|error| Failure::because("reading the system's random source", &error))?;
+    Ok(Nonce::new(random))
 }
 
 fn answer(status: StatusCode, bytes: &[u8]) -> Result<Value, Failure> {

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use docs::{commented_example, json_schema, reference_markdown};
 pub(crate) use error::ConfigError;
 pub(crate) use model::Config;
-pub(crate) use reload::{ReloadPlan, diff};
+pub(crate) use reload::{ReloadPlan, diff, note_written, sides};
 
 use tree::{Node, Source};
 

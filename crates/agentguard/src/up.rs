@@ -16,9 +16,11 @@ use std::sync::Arc;
 
 use agentguard_admin::{Admin, AdminOptions, Operator};
 use agentguard_egress::{Guard, PlatformRoots, SystemResolver};
-use agentguard_gate::{Actor, Clock, Gate, IdSource, Severity};
+use agentguard_gate::{Actor, Clock, EventKind, Gate, IdSource, Severity};
 use agentguard_proxy::Proxy;
 use agentguard_store::{Opened, Store, StoreOptions};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -47,6 +49,9 @@ struct Running {
 
 /// Runs until a signal ends it.
 pub(crate) fn run(session: &Session) -> Result<ExitCode, Failure> {
+    // Before anything is made: every file of the gate is its owner's only, whoever makes it.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    raise_file_limit();
     let loaded = session.load()?;
     let log = logging::start(loaded.config.server.log_level)?;
     for warning in &loaded.config.warnings {
@@ -65,6 +70,15 @@ pub(crate) fn run(session: &Session) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// As many open files as this process may have: each connection takes one, and running out of them
+/// must not be a way to keep the management endpoint from answering.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused, the gate runs with what it has.
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
 async fn serve(
     session: &Session,
     loaded: Loaded,
@@ -74,6 +88,7 @@ async fn serve(
     // Signals first: one that comes while the store opens must end us in order too.
     let ending = stop::Signals::new()?;
     let hang_up = stop::hang_up()?;
+    let stop_all = stop::stop_all()?;
     let config = &loaded.config;
     // Ports before the store: a first start that fails must not have shown a token.
     let listeners = Listeners::bind(config).await?;
@@ -96,6 +111,7 @@ async fn serve(
         let (admin, ended) = (running.admin.clone(), ended.clone());
         tokio::spawn(agentguard_admin::serve(listeners.admin, admin, stop::told(ended)))
     };
+    let stopping = tokio::spawn(stop::obey_stop_all(stop_all, running.gate.clone()));
     let retention = tokio::spawn(jobs::retention(running.store.clone(), running.gate.clone()));
     let parts = reload::Parts::of(&running);
     let flag = session.config_flag().map(ToOwned::to_owned);
@@ -116,6 +132,7 @@ async fn serve(
     end.send_replace(true);
     reload.abort();
     retention.abort();
+    stopping.abort();
     for task in [proxy, admin] {
         if let Err(error) = task.await {
             tracing::error!(%error, "a listener broke off");
@@ -156,6 +173,7 @@ async fn assemble(
         let count = opened.recovered;
         tracing::warn!("{count} actions were under way when the gate died; they stay charged");
     }
+    let found = opened.warnings;
     let store = opened.store;
     let settings = parts::settings(config);
     let over = Arc::clone(&store);
@@ -164,6 +182,7 @@ async fn assemble(
         .await
         .map_err(|error| failed("opening the gate")(&error))?
         .map_err(|error| failed("reading the policy")(&error))?;
+    raise_found(&gate, &found);
     if let Some(seconds) = behind_sec {
         let message = format!("the machine's clock is {seconds} s behind the record");
         tracing::warn!("{message}; the gate goes on from the record's time");
@@ -188,6 +207,20 @@ async fn assemble(
         tracing::warn!("the kill switch is on: everything is refused until `agentguard resume`");
     }
     Ok((Running { gate, guard, proxy, admin, store, house, log, instance }, first))
+}
+
+/// What the store found at its opening is more than a line in a log: somebody must hear of it.
+fn raise_found(gate: &Gate, found: &[String]) {
+    // A damaged journal may have thousands; the first tell what it is about.
+    const TOLD_MAX: usize = 20;
+    let Some(first) = found.first() else { return };
+    let more = match found.len() {
+        1 => String::new(),
+        count => format!(" (the first of {count})"),
+    };
+    let told: Vec<_> = found.iter().take(TOLD_MAX).collect();
+    let details = json!({"found": told, "count": found.len()});
+    gate.raise(EventKind::AuditIntegrityFailed, format!("{first}{more}"), details);
 }
 
 async fn close(store: Arc<Store>) {

@@ -1,6 +1,13 @@
 //! A stop that stops, through the whole program.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test floods a port and stops loudly"
+)]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::http::Method;
@@ -49,6 +56,48 @@ async fn a_kill_ends_200_open_streams_and_survives_a_crash() {
     assert_eq!(refused(&url).await, "KILL_SWITCH_GLOBAL");
     gate.cli_json(&["resume", "--yes", "--json"]);
     assert_eq!(http::request(Method::GET, &url, &[], "").await.status.as_u16(), 200);
+}
+
+/// An agent can connect to the management port too. It must not be able to hold off a stop that way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flooded_management_endpoint_does_not_hold_off_a_stop() {
+    let upstream = Upstream::start().await;
+    let gate = GateProcess::start(env!("CARGO_BIN_EXE_agentguard"), GateConfig::new());
+    let base_url = upstream.base_url();
+    gate.cli_json(&[
+        "service",
+        "set",
+        "test",
+        "--base-url",
+        &base_url,
+        "--allow-private",
+        "--json",
+    ]);
+    let url = format!("{}/stream?events=1&interval_ms=1", gate.proxy_url("test"));
+    assert_eq!(http::request(Method::GET, &url, &[], "").await.status.as_u16(), 200);
+    let (admin, flooding) = (gate.admin_addr(), Arc::new(AtomicBool::new(true)));
+    let flood = {
+        let flooding = Arc::clone(&flooding);
+        tokio::spawn(async move {
+            // Silent connections, and new ones as soon as old ones are dropped; bounded in count.
+            let mut held = Vec::new();
+            for _ in 0..3_000 {
+                if !flooding.load(Ordering::SeqCst) {
+                    break;
+                }
+                let connected = tokio::net::TcpStream::connect(admin);
+                let connected = tokio::time::timeout(Duration::from_millis(20), connected).await;
+                held.extend(connected.ok().and_then(Result::ok));
+            }
+        })
+    };
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let killed = tokio::task::spawn_blocking(move || (gate.cli(&["kill", "--json"]), gate)).await;
+    let (output, _gate) = killed.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    flooding.store(false, Ordering::SeqCst);
+    flood.await.unwrap();
+    assert_eq!(refused(&url).await, "KILL_SWITCH_GLOBAL");
 }
 
 async fn refused(url: &str) -> String {

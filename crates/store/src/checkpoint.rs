@@ -49,6 +49,10 @@ pub(crate) struct Body {
     logs: LogHeads,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) removed: Option<Anchor>,
+    /// There was no good mark when the gate started: lines before this one may have been taken away,
+    /// and no later mark may hide that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) unmarked: bool,
 }
 
 /// The format of [`Body`].
@@ -105,6 +109,12 @@ impl Body {
 
     pub(crate) const fn previous(&self) -> &Hash {
         &self.previous.0
+    }
+
+    /// Whether a file may begin with this line: nothing is before it, neither lines nor rows.
+    pub(crate) fn is_a_beginning(&self) -> bool {
+        let rows = Log::ALL.into_iter().any(|log| self.head(log) != Head::EMPTY);
+        self.number == 1 && self.previous.0 == GENESIS && !rows
     }
 }
 
@@ -186,12 +196,23 @@ pub(crate) struct CheckpointLog {
     bytes: u64,
     key: RecordKey,
     last: Mark,
+    unmarked: bool,
+}
+
+/// What the database holds while the checkpoints are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    /// Neither rows nor policy: nothing has happened yet.
+    Fresh,
+    Used,
 }
 
 /// What opening the file brought to light.
 #[derive(Debug)]
 pub(crate) struct OpenedLog {
     pub(crate) log: CheckpointLog,
+    /// The file has no line yet.
+    pub(crate) is_empty: bool,
     /// Where the logs stood at the last checkpoint, if there is one.
     pub(crate) heads: Option<Heads>,
     /// What does not fit together.
@@ -203,6 +224,7 @@ impl CheckpointLog {
         data_dir: &Path,
         path: &Path,
         key: RecordKey,
+        database: Database,
     ) -> Result<OpenedLog, StoreError> {
         let failed = || StoreError::io("opening the checkpoints", path);
         let file = OpenOptions::new()
@@ -215,13 +237,14 @@ impl CheckpointLog {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             sync_dir(parent).map_err(failed())?;
         }
-        let mut findings = Vec::new();
+        let mut findings: Vec<String> = beginning(path)?.into_iter().collect();
         let (tail, bytes) = last_line(&file).map_err(failed())?;
         let bytes = end_cleanly(&file, bytes).map_err(failed())?;
         let read = tail.as_deref().and_then(parse_line);
         if tail.is_some() && read.is_none() {
             findings.push(format!("the last line of `{}` is no checkpoint", path.display()));
         }
+        let mut unmarked = false;
         let in_file = read.as_ref().map(|line| Mark { number: line.body.number, line: line.hash });
         let last = match (Marked::read(data_dir), in_file) {
             (Marked::At(mark), Some(in_file)) if in_file.number >= mark.number => in_file,
@@ -235,9 +258,22 @@ impl CheckpointLog {
             }
             (Marked::Damaged, in_file) => {
                 findings.push("the mark beside the record's key is damaged".to_owned());
+                unmarked = true;
                 in_file.unwrap_or(NONE)
             }
-            (Marked::Nothing, in_file) => in_file.unwrap_or(NONE),
+            // The first start died between its first line and the mark.
+            (Marked::Nothing, Some(first)) if first.number == 1 && database == Database::Fresh => {
+                first
+            }
+            (Marked::Nothing, Some(in_file)) => {
+                findings.push(
+                    "the mark beside the record's key is missing: checkpoints may be missing too"
+                        .to_owned(),
+                );
+                unmarked = true;
+                in_file
+            }
+            (Marked::Nothing, None) => NONE,
         };
         let heads = read.map(|line| Heads {
             transactions: line.body.head(Log::Transactions),
@@ -245,7 +281,8 @@ impl CheckpointLog {
             system_events: line.body.head(Log::SystemEvents),
         });
         let (data_dir, path) = (data_dir.to_owned(), path.to_owned());
-        Ok(OpenedLog { log: Self { data_dir, path, file, bytes, key, last }, heads, findings })
+        let log = Self { data_dir, path, file, bytes, key, last, unmarked };
+        Ok(OpenedLog { log, is_empty: tail.is_none(), heads, findings })
     }
 
     /// Signs where the logs stand, and puts it on disk.
@@ -272,10 +309,11 @@ impl CheckpointLog {
                 system_events: text(Log::SystemEvents),
             },
             removed,
+            unmarked: self.unmarked,
         };
         let mark =
             self.append(&body).map_err(StoreError::io("writing a checkpoint to", &self.path))?;
-        self.last = mark;
+        (self.last, self.unmarked) = (mark, false);
         write_mark(&self.data_dir, mark)
             .map_err(StoreError::io("marking a checkpoint in", &self.data_dir))
     }
@@ -296,6 +334,24 @@ impl CheckpointLog {
         self.bytes = self.bytes.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
         Ok(mark)
     }
+}
+
+/// What is wrong with the first line of a file.
+fn beginning(path: &Path) -> Result<Option<String>, StoreError> {
+    let mut finding = None;
+    each_line(path, |line| {
+        let shown = path.display();
+        finding = match parse_line(line) {
+            None => Some(format!("the first line of `{shown}` is no checkpoint")),
+            Some(first) if first.body.is_a_beginning() => None,
+            Some(_) => Some(format!(
+                "`{shown}` begins in the middle of the record: earlier checkpoints are missing; \
+                 run `agentguard verify-logs`"
+            )),
+        };
+        Next::Stop
+    })?;
+    Ok(finding)
 }
 
 const NONE: Mark = Mark { number: 0, line: GENESIS };

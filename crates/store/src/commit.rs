@@ -10,6 +10,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::chain::{Chainer, Heads};
 use crate::change;
 use crate::checkpoint::Anchor;
+use crate::error::StoreError;
 use crate::policy::{self, store_error};
 use crate::queue::Accept;
 use crate::retention::{Removed, Retention, remove_stretch};
@@ -109,12 +110,18 @@ impl Ledger {
         Ok(after)
     }
 
-    /// Removes rows whose removal has been signed.
-    pub(crate) fn remove(&mut self, anchor: &Anchor) -> rusqlite::Result<u64> {
-        let transaction = begin(&self.db)?;
-        let rows = remove_stretch(&transaction, anchor)?;
-        transaction.commit()?;
-        Ok(rows)
+    /// Removes the rows up to the anchor that `sign` has checked and signed. All under one lock, so
+    /// that nobody changes a row between its check and its end.
+    pub(crate) fn remove(
+        &mut self,
+        sign: impl FnOnce(&Connection) -> Result<Option<Anchor>, StoreError>,
+    ) -> Result<Option<(Anchor, u64)>, StoreError> {
+        let failed = || StoreError::sql("removing old rows");
+        let transaction = begin(&self.db).map_err(failed())?;
+        let Some(anchor) = sign(&transaction)? else { return Ok(None) };
+        let rows = remove_stretch(&transaction, &anchor).map_err(failed())?;
+        transaction.commit().map_err(failed())?;
+        Ok(Some((anchor, rows)))
     }
 
     pub(crate) fn remove_loose(
@@ -198,7 +205,8 @@ mod tests {
     #[test]
     fn a_commit_that_failed_and_happened_all_the_same_is_not_written_twice() {
         let dir = tempfile::tempdir().unwrap();
-        let db = crate::schema::open_for_writing(&crate::schema::db_path(dir.path())).unwrap();
+        let db = crate::schema::open_for_writing(&crate::schema::db_path(dir.path()), || Ok(()))
+            .unwrap();
         let mut ledger = Ledger::new(db, Zone::UTC).unwrap();
         let rows = [row(1), row(2), row(3)];
         let rows: Vec<&Row> = rows.iter().collect();

@@ -62,6 +62,31 @@ pub enum StoreError {
         /// The data folder.
         dir: PathBuf,
     },
+    /// The database is gone, and something beside it says that there was one.
+    #[error(
+        "the database `{}` is missing or empty, and a record was kept here: {} still there. Restore the database from a copy; or, to begin anew on purpose, move away {}",
+        file.display(),
+        there_are(traces),
+        listed(traces)
+    )]
+    Lost {
+        /// The database file.
+        file: PathBuf,
+        /// What is still there of the record.
+        traces: Vec<PathBuf>,
+    },
+    /// Old rows are not as they were written, so they must not go: nobody could find out any more.
+    #[error(
+        "{log} row {row}: {why}; nothing was removed, so that it can be looked at: run `agentguard verify-logs`"
+    )]
+    Altered {
+        /// `transactions`, `config_changes`, `system_events` or `checkpoints`.
+        log: &'static str,
+        /// The row's number in its log, or the line of the checkpoint file.
+        row: i64,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Another gate has it.
     #[error("the data folder `{}` is in use by another gate{holder}: stop that one, or choose another folder", dir.display())]
     InUse {
@@ -92,6 +117,15 @@ pub enum StoreError {
         /// What the database said last.
         why: String,
     },
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    let shown: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+    shown.join(", ")
+}
+
+fn there_are(paths: &[PathBuf]) -> String {
+    format!("{} {}", listed(paths), if paths.len() == 1 { "is" } else { "are" })
 }
 
 impl StoreError {

@@ -1,7 +1,7 @@
 //! The data folder: made private, checked, and held by one gate at a time.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -15,6 +15,8 @@ const PRIVATE_DIR: u32 = 0o700;
 pub(crate) const PRIVATE_FILE: u32 = 0o600;
 /// Bits that let others change what is in a folder.
 const OTHERS_WRITE: u32 = 0o022;
+/// Bits that let others do anything with it.
+const OTHERS: u32 = 0o077;
 
 /// Makes a folder that is ours alone. One that exists is left as it is; what is odd about it is said.
 pub(crate) fn make_private(dir: &Path) -> Result<Option<String>, StoreError> {
@@ -24,11 +26,12 @@ pub(crate) fn make_private(dir: &Path) -> Result<Option<String>, StoreError> {
         .create(dir)
         .map_err(StoreError::io("creating the folder", dir))?;
     let about = fs::metadata(dir).map_err(StoreError::io("looking at the folder", dir))?;
-    if about.mode() & OTHERS_WRITE != 0 {
+    if about.mode() & OTHERS != 0 {
         let mode = about.mode() & 0o777;
+        let done = if mode & OTHERS_WRITE == 0 { "looked into" } else { "written" };
+        let dir = dir.display();
         return Ok(Some(format!(
-            "the folder `{}` can be written by others (mode {mode:o}): set it to 700",
-            dir.display()
+            "the folder `{dir}` can be {done} by others (mode {mode:o}): run `chmod 700 {dir}`"
         )));
     }
     let us = rustix::process::geteuid().as_raw();
@@ -42,10 +45,24 @@ pub(crate) fn make_private(dir: &Path) -> Result<Option<String>, StoreError> {
     Ok(None)
 }
 
-/// Takes a file away from everybody else.
+/// Takes a file away from everybody else, if it is there.
 pub(crate) fn make_file_private(file: &Path) -> Result<(), StoreError> {
-    fs::set_permissions(file, fs::Permissions::from_mode(PRIVATE_FILE))
-        .map_err(StoreError::io("setting the permissions of", file))
+    match fs::set_permissions(file, fs::Permissions::from_mode(PRIVATE_FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done.map_err(StoreError::io("setting the permissions of", file)),
+    }
+}
+
+/// Makes an empty file that is ours alone; one that exists is taken away from everybody else.
+pub(crate) fn ensure_private_file(file: &Path) -> Result<(), StoreError> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(PRIVATE_FILE)
+        .open(file)
+        .map_err(StoreError::io("opening", file))?;
+    make_file_private(file)
 }
 
 /// Puts the names in a folder on disk: a file that was made is there after a power cut only then.

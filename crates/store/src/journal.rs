@@ -269,6 +269,10 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
+    pub(crate) fn of(data_dir: &Path) -> Self {
+        Self { dir: data_dir.join("journal") }
+    }
+
     fn path(&self, segment: u64) -> PathBuf {
         self.dir.join(format!("{segment:08}.log"))
     }

@@ -167,7 +167,7 @@ impl Marked {
     }
 }
 
-/// Writes the mark, in place and always at the same length. Not synced: after a power cut it may be
+/// Writes the mark, in place and always at the same length. Not synced after the first: after a power cut it may be
 /// behind, which is no fault; it is never ahead, since the line it speaks of is on disk first.
 pub(crate) fn write_mark(data_dir: &Path, mark: Mark) -> io::Result<()> {
     let file = OpenOptions::new()
@@ -176,10 +176,16 @@ pub(crate) fn write_mark(data_dir: &Path, mark: Mark) -> io::Result<()> {
         .truncate(false)
         .mode(PRIVATE_FILE)
         .open(mark_path(data_dir))?;
-    file.write_all_at(format!("{:020} {}\n", mark.number, hex(&mark.line)).as_bytes(), 0)
+    file.write_all_at(format!("{:020} {}\n", mark.number, hex(&mark.line)).as_bytes(), 0)?;
+    if mark.number == 1 {
+        // That it is there at all must outlast a power cut: a mark that is gone is a finding.
+        file.sync_all()?;
+        sync_dir(&data_dir.join(KEYS_DIR))?;
+    }
+    Ok(())
 }
 
-fn mark_path(data_dir: &Path) -> PathBuf {
+pub(crate) fn mark_path(data_dir: &Path) -> PathBuf {
     data_dir.join(KEYS_DIR).join(MARK_FILE)
 }
 

@@ -10,7 +10,7 @@
 //! - what the writer has committed is on disk (full sync, many rows to a commit), so a checkpoint is
 //!   never ahead of the database it speaks of;
 //! - rows are chained by log and numbered without gaps; only retention removes any, from the start,
-//!   and only after signing where the rest goes on.
+//!   and only after checking them and signing where the rest goes on.
 
 mod chain;
 mod change;
@@ -21,6 +21,7 @@ mod export;
 mod folder;
 mod history;
 mod import;
+mod inspect;
 mod intent;
 mod journal;
 mod keys;

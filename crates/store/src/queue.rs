@@ -16,6 +16,7 @@ use crate::error::StoreError;
 use crate::limits::{BATCH_ROWS, NOTES_MAX, PLACES, PLACES_KEPT_FROM_REFUSED};
 use crate::retention::Removed;
 use crate::rows::Note;
+use crate::verify::Checkpoints;
 
 /// A row, and the journal segment that holds its intent.
 #[derive(Debug)]
@@ -29,7 +30,8 @@ pub(crate) enum Order {
     /// A change of policy; nobody waits for one that the gate made itself.
     Change(Box<ChangeOrder>),
     Flush(mpsc::Sender<Result<(), StoreError>>),
-    Retain(Timestamp, mpsc::Sender<Result<Removed, StoreError>>),
+    /// With what was signed so far; none if nothing is old enough.
+    Retain(Timestamp, Option<Box<Checkpoints>>, mpsc::Sender<Result<Removed, StoreError>>),
     Close(mpsc::Sender<Result<(), StoreError>>),
 }
 

@@ -1,15 +1,16 @@
 //! Retention: the oldest rows of each log go when their days are over, without breaking the chain.
 //!
-//! First a signed line says up to where rows go and which hash the rest goes on from; then they are
-//! removed. Dying in between leaves rows that were allowed to go, which is no fault.
+//! What goes is checked first, as `verify` does it: a row that was changed must not take the proof of
+//! that with it. Then a signed line says up to where rows go and which hash the rest goes on from;
+//! then they are removed. Dying in between leaves rows that were allowed to go, which is no fault.
 
 use agentguard_core::Timestamp;
 use agentguard_core::time::DAY_MICROS;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
-use crate::chain::{Hash, Heads};
-use crate::checkpoint::{Anchor, HexHash};
+use crate::chain::Heads;
+use crate::checkpoint::Anchor;
 use crate::limits::{RETENTION_ROWS, SNAPSHOT_DAYS};
 use crate::log::Log;
 
@@ -59,15 +60,15 @@ impl Retention {
         }
     }
 
-    /// The next stretch of rows that may go, if there is one. Never the last row of a log: where the
-    /// chain stands is read from it.
+    /// Up to where rows may go next, if any may. Never the last row of a log: where the chain stands is
+    /// read from it.
     pub(crate) fn next_stretch(
         &self,
         db: &Connection,
         log: Log,
         now: Timestamp,
         covered: &Heads,
-    ) -> rusqlite::Result<Option<Anchor>> {
+    ) -> rusqlite::Result<Option<i64>> {
         let Some(days) = self.days(log) else { return Ok(None) };
         let table = log.name();
         let first: Option<i64> =
@@ -90,16 +91,18 @@ impl Retention {
         };
         let last = covered.of(log).rows;
         let through = young.unwrap_or(end).saturating_sub(1).min(last.saturating_sub(1));
-        if through < first {
-            return Ok(None);
+        Ok((through >= first).then_some(through))
+    }
+
+    /// Whether there is anything to do in any log.
+    pub(crate) fn is_due(&self, db: &Connection, now: Timestamp) -> rusqlite::Result<bool> {
+        let heads = Heads::read(db)?;
+        for log in Log::ALL {
+            if self.next_stretch(db, log, now, &heads)?.is_some() {
+                return Ok(true);
+            }
         }
-        let hash: Option<Hash> = db
-            .query_row(&format!("SELECT hash FROM {table} WHERE seq = ?1"), [through], |row| {
-                row.get(0)
-            })
-            .optional()?;
-        // No row there: somebody took it out. Leave everything as it is, for `verify` to find.
-        Ok(hash.map(|hash| Anchor { log, through, hash: HexHash(hash) }))
+        Ok(false)
     }
 
     /// Removes what no chain holds together: alerts and hourly sums.

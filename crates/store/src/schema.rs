@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::StoreError;
+use crate::folder::{ensure_private_file, make_file_private};
 use crate::limits::BUSY_WAIT;
 
 /// One script per version, in order. A script that was shipped is never changed: add another.
@@ -151,15 +152,30 @@ pub(crate) fn db_path(data_dir: &Path) -> PathBuf {
     data_dir.join("agentguard.db")
 }
 
-/// Opens the database for the writer, and brings it to the version of this program.
-pub(crate) fn open_for_writing(file: &Path) -> Result<Connection, StoreError> {
-    check_start_of(file)?;
+/// Opens the database for the writer, and brings it to the version of this program. If there is none,
+/// or nothing in it, `may_begin` is asked before one is made.
+pub(crate) fn open_for_writing(
+    file: &Path,
+    may_begin: impl Fn() -> Result<(), StoreError>,
+) -> Result<Connection, StoreError> {
+    if check_start_of(file)? == Start::Nothing {
+        may_begin()?;
+    }
+    // Before SQLite comes: it gives the files beside the database the mode that this one has. Those
+    // that a crash left keep theirs.
+    ensure_private_file(file)?;
+    for beside in ["-wal", "-shm"] {
+        make_file_private(&path_beside(file, beside))?;
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(file, flags).map_err(|source| opened(file, source))?;
     // Looked at before anything is set: what is not ours or not for us stays as it was.
-    let version = recognise(&db, file)?;
+    let Recognised { version, tables } = recognise(&db, file)?;
+    if tables == 0 {
+        may_begin()?;
+    }
     settle_in(&db).map_err(|source| opened(file, source))?;
     migrate(&db, version).map_err(StoreError::sql("migrating"))?;
     Ok(db)
@@ -181,7 +197,7 @@ pub(crate) fn open_for_reading(data_dir: &Path) -> Result<Connection, StoreError
         Ok(db) => db,
         // In a folder that cannot be written (evidence on a read-only disk) the files that readers
         // share cannot be made. Nothing else writes there either, so do without them.
-        Err(source) if cannot_share(&source) && !wal_path(&file).exists() => {
+        Err(source) if cannot_share(&source) && !path_beside(&file, "-wal").exists() => {
             let uri = format!("file:{}?immutable=1", percent_encoded(&file));
             Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
                 .map_err(|source| opened(&file, source))?
@@ -204,18 +220,21 @@ pub(crate) fn opened(file: &Path, source: rusqlite::Error) -> StoreError {
 }
 
 /// SQLite takes a few bytes of anything for an empty database, and would write over them.
-fn check_start_of(file: &Path) -> Result<(), StoreError> {
+fn check_start_of(file: &Path) -> Result<Start, StoreError> {
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
     let mut start = Vec::new();
     let failed = || StoreError::io("reading", file);
     match File::open(file) {
         Ok(open) => open.take(PAGE_BYTES_MIN).read_to_end(&mut start).map_err(failed())?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Start::Nothing),
         Err(source) => return Err(failed()(source)),
     };
+    if start.is_empty() {
+        return Ok(Start::Nothing);
+    }
     let whole = u64::try_from(start.len()).is_ok_and(|length| length == PAGE_BYTES_MIN);
-    if start.is_empty() || (whole && start.starts_with(MAGIC)) {
-        return Ok(());
+    if whole && start.starts_with(MAGIC) {
+        return Ok(Start::Database);
     }
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB);
     let source = rusqlite::Error::SqliteFailure(code, None);
@@ -225,9 +244,17 @@ fn check_start_of(file: &Path) -> Result<(), StoreError> {
 /// The smallest page that SQLite knows: no database has fewer bytes.
 const PAGE_BYTES_MIN: u64 = 512;
 
-fn wal_path(file: &Path) -> PathBuf {
+/// What a file begins with.
+#[derive(PartialEq, Eq)]
+enum Start {
+    /// It is not there, or is empty.
+    Nothing,
+    Database,
+}
+
+fn path_beside(file: &Path, ending: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push("-wal");
+    name.push(ending);
     PathBuf::from(name)
 }
 
@@ -248,8 +275,14 @@ fn percent_encoded(file: &Path) -> String {
         .collect()
 }
 
-/// The version of a database that is ours, or new.
-fn recognise(db: &Connection, file: &Path) -> Result<i64, StoreError> {
+/// A database that is ours, or new.
+struct Recognised {
+    version: i64,
+    /// How many tables and indexes there are.
+    tables: i64,
+}
+
+fn recognise(db: &Connection, file: &Path) -> Result<Recognised, StoreError> {
     let number = |pragma: &str| {
         db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
             .map_err(|source| opened(file, source))
@@ -266,7 +299,7 @@ fn recognise(db: &Connection, file: &Path) -> Result<i64, StoreError> {
     if found > known {
         return Err(StoreError::Newer { file: file.to_owned(), found, known });
     }
-    Ok(found)
+    Ok(Recognised { version: found, tables })
 }
 
 fn settle_in(db: &Connection) -> rusqlite::Result<()> {
@@ -306,7 +339,7 @@ mod tests {
     #[test]
     fn a_new_database_has_exactly_the_twelve_tables() {
         let dir = tempfile::tempdir().unwrap();
-        let db = open_for_writing(&db_path(dir.path())).unwrap();
+        let db = open_for_writing(&db_path(dir.path()), || Ok(())).unwrap();
         let mut statement = db
             .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
             .unwrap();
@@ -335,7 +368,7 @@ mod tests {
     fn opening_again_migrates_nothing_and_keeps_the_version() {
         let dir = tempfile::tempdir().unwrap();
         for _ in 0..2 {
-            let db = open_for_writing(&db_path(dir.path())).unwrap();
+            let db = open_for_writing(&db_path(dir.path()), || Ok(())).unwrap();
             let version: i64 =
                 db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
             assert_eq!(version, known_version());
@@ -346,7 +379,7 @@ mod tests {
     fn the_columns_of_each_log_are_those_of_its_table() {
         use crate::log::Log;
         let dir = tempfile::tempdir().unwrap();
-        let db = open_for_writing(&db_path(dir.path())).unwrap();
+        let db = open_for_writing(&db_path(dir.path()), || Ok(())).unwrap();
         for log in Log::ALL {
             let statement = db.prepare(&format!("SELECT * FROM {}", log.name())).unwrap();
             let mut expected = log.columns().to_vec();

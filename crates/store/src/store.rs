@@ -10,29 +10,24 @@ use std::thread::JoinHandle;
 use agentguard_core::Timestamp;
 use agentguard_core::time::Zone;
 use agentguard_gate::ports::{HourOfAgent, Record, RecordError, Registry, RegistryError, Ticket};
-use agentguard_gate::{
-    Actor, AlertEvent, Change, Clock, Intent, PolicyData, Row, Severity, SystemEvent,
-};
+use agentguard_gate::{Actor, AlertEvent, Change, Clock, Intent, PolicyData, Row, SystemEvent};
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension};
-use serde_json::json;
 
-use crate::chain::{Hash, Heads};
-use crate::checkpoint::{CheckpointLog, Kind, OpenedLog, checkpoint_path};
+use crate::checkpoint::{CheckpointLog, Database, Kind, OpenedLog, checkpoint_path};
 use crate::commit::Ledger;
 use crate::error::StoreError;
-use crate::folder::{FolderLock, make_file_private, make_private, sync_dir};
+use crate::folder::{FolderLock, make_private, sync_dir};
 use crate::journal::{Folder, Journal};
 use crate::keys::{Marked, RecordKey};
 use crate::limits::{PLACES, SEGMENT_BYTES_MAX};
-use crate::log::Log;
 use crate::queue::{Accept, ChangeOrder, Order, Queue};
 use crate::reader::{Reader, open_reader};
 use crate::retention::{Removed, Retention};
-use crate::rows::{Note, own_event};
+use crate::rows::Note;
 use crate::sync::SyncBoard;
+use crate::verify::Checkpoints;
 use crate::writer::{Desk, Writer};
-use crate::{history, intent, policy, recover, schema};
+use crate::{history, inspect, intent, policy, recover, schema};
 
 /// What a store is opened with.
 #[derive(Clone, Debug)]
@@ -81,6 +76,9 @@ pub struct Store {
     journal: Arc<Journal>,
     board: Arc<SyncBoard>,
     threads: Mutex<Option<Threads>>,
+    /// How long rows are kept, and where the checkpoints are. Held while rows are removed: what they
+    /// are checked against must be what was signed last.
+    retaining: Mutex<(Retention, PathBuf)>,
 }
 
 #[derive(Debug)]
@@ -98,28 +96,30 @@ impl Store {
         let mut warnings: Vec<String> = make_private(&data_dir)?.into_iter().collect();
         let lock = FolderLock::take(&data_dir)?;
         let file = schema::db_path(&data_dir);
-        let db = schema::open_for_writing(&file)?;
-        make_file_private(&file)?;
+        let path = checkpoint_file.unwrap_or_else(|| checkpoint_path(&data_dir));
+        let db = schema::open_for_writing(&file, || inspect::may_begin(&data_dir, &path))?;
         let reading = |source| schema::opened(&file, source);
         let last_seen = history::last_seen(&db).map_err(reading)?;
         let mut ledger = Ledger::new(db, zone).map_err(reading)?;
-        let first_start = is_first_start(&ledger).map_err(reading)?;
+        let first_start = inspect::is_first_start(&ledger).map_err(reading)?;
         let (clock, _) = Clock::starting_after(last_seen);
 
         let signed_before = ledger.heads().rows() > 0 || Marked::read(&data_dir) != Marked::Nothing;
         let key = RecordKey::open(&data_dir, signed_before)?;
         warnings.extend(RecordKey::exposed(&data_dir));
-        let path = checkpoint_file.unwrap_or_else(|| checkpoint_path(&data_dir));
-        let OpenedLog { log: mut checkpoints, heads, findings } =
-            CheckpointLog::open(&data_dir, &path, key)?;
-        let mut findings = findings;
-        if let Some(heads) = heads {
-            findings.extend(compare(&ledger.db, &heads).map_err(reading)?);
+        let fresh = first_start && ledger.heads().rows() == 0;
+        let database = if fresh { Database::Fresh } else { Database::Used };
+        let opened = CheckpointLog::open(&data_dir, &path, key, database)?;
+        let findings = inspect::findings(&ledger, &opened).map_err(reading)?;
+        let OpenedLog { log: mut checkpoints, is_empty, .. } = opened;
+        if is_empty && findings.is_empty() {
+            // Before there is any row: a file that begins otherwise is not the first one.
+            checkpoints.write(Kind::Checkpoint, clock.now(), ledger.heads(), None)?;
         }
-        tell_findings(&mut ledger, &findings, clock.now())?;
+        inspect::tell_findings(&mut ledger, &findings, clock.now())?;
         warnings.extend(findings);
 
-        let folder = Folder { dir: data_dir.join("journal") };
+        let folder = Folder::of(&data_dir);
         make_private(&folder.dir)?;
         sync_dir(&data_dir).map_err(StoreError::io("syncing the folder", &data_dir))?;
         let recovered = recover::recover(&folder, &mut ledger, clock.now())?;
@@ -144,7 +144,8 @@ impl Store {
         let threads = Threads::start(Writer::new(desk), &board, &journal, lock)
             .map_err(StoreError::io("starting the threads for", &data_dir))?;
         let threads = Mutex::new(Some(threads));
-        let store = Arc::new(Self { data_dir, queue, journal, board, threads });
+        let retaining = Mutex::new((retention, path));
+        let store = Arc::new(Self { data_dir, queue, journal, board, threads, retaining });
         Ok(Opened { store, last_seen, recovered: recovered.rows, first_start, warnings })
     }
 
@@ -153,9 +154,19 @@ impl Store {
         self.ask(Order::Flush)
     }
 
-    /// Removes rows whose days are over.
+    /// Removes rows whose days are over. They are checked first: where one is not as it was written,
+    /// its log keeps all, and the error names it.
     pub fn retain(&self, now: Timestamp) -> Result<Removed, StoreError> {
-        self.ask(|answer| Order::Retain(now, answer))
+        let retaining = self.retaining.lock();
+        let (retention, checkpoints) = &*retaining;
+        self.flush()?;
+        let db = schema::open_for_reading(&self.data_dir)?;
+        let due = retention.is_due(&db, now).map_err(StoreError::sql("looking for old rows"))?;
+        drop(db);
+        // Here and not on the writer's thread: the file may be long, and requests wait for that one.
+        let read = || Checkpoints::read(&self.data_dir, checkpoints).map(Box::new);
+        let signed = due.then(read).transpose()?;
+        self.ask(|answer| Order::Retain(now, signed, answer))
     }
 
     /// Writes all that waits, signs where the record ends, and gives the folder up. Intents without
@@ -321,56 +332,4 @@ impl Registry for Store {
 
 fn boxed(error: StoreError) -> RegistryError {
     RegistryError::Store(Box::new(error))
-}
-
-/// Nobody ever changed anything: the first start died before it was done, or this is it.
-fn is_first_start(ledger: &Ledger) -> rusqlite::Result<bool> {
-    let sets: i64 = ledger.db.query_row("SELECT count(*) FROM rule_sets", [], |row| row.get(0))?;
-    Ok(sets == 0 && ledger.heads().config_changes.rows == 0)
-}
-
-/// Whether the database still leads to the heads that were last signed. The whole check is
-/// `verify`; this one costs nothing and sees an older database put back.
-fn compare(db: &Connection, signed: &Heads) -> rusqlite::Result<Vec<String>> {
-    let mut findings = Vec::new();
-    for log in Log::ALL {
-        let head = signed.of(log);
-        if head.rows == 0 {
-            continue;
-        }
-        let sql = format!("SELECT hash FROM {} WHERE seq = ?1", log.name());
-        let hash: Option<Hash> = db.query_row(&sql, [head.rows], |row| row.get(0)).optional()?;
-        match hash {
-            Some(hash) if hash == head.hash => {}
-            Some(_) => findings.push(format!(
-                "row {} of {log} is not the one that was signed: run `agentguard verify-logs`",
-                head.rows
-            )),
-            None => findings.push(format!(
-                "{log} should have {} rows and ends before: the tail was cut off or an older \
-                 database was put back; run `agentguard verify-logs`",
-                head.rows
-            )),
-        }
-    }
-    Ok(findings)
-}
-
-fn tell_findings(
-    ledger: &mut Ledger,
-    findings: &[String],
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    if findings.is_empty() {
-        return Ok(());
-    }
-    let notes: Vec<Note> = findings
-        .iter()
-        .map(|message| {
-            let (severity, message) = (Severity::Critical, message.clone());
-            Note::Event(own_event(now, "integrity.failed", severity, message, json!({})))
-        })
-        .collect();
-    let notes: Vec<&Note> = notes.iter().collect();
-    ledger.write(&[], &notes).map_err(StoreError::sql("telling what was found"))
 }

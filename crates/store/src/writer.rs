@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use agentguard_core::Timestamp;
 use agentguard_gate::ports::RegistryError;
 use agentguard_gate::{Clock, Row, Severity};
+use rusqlite::Connection;
 use serde_json::json;
 
 use crate::chain::Heads;
-use crate::checkpoint::{CheckpointLog, Kind};
+use crate::checkpoint::{Anchor, CheckpointLog, HexHash, Kind};
 use crate::commit::Ledger;
 use crate::error::StoreError;
 use crate::journal::Journal;
@@ -26,6 +27,7 @@ use crate::log::Log;
 use crate::queue::{ChangeOrder, Order, Queue, Taken, Waiting};
 use crate::retention::{Removed, Retention};
 use crate::rows::{Note, own_event};
+use crate::verify::{Checkpoints, check_oldest};
 
 /// What the writer works on.
 #[derive(Debug)]
@@ -53,12 +55,18 @@ pub(crate) struct Writer {
     /// Automatic changes that the database did not take.
     later: VecDeque<Box<ChangeOrder>>,
     retaining: Option<Retaining>,
+    /// Logs whose altered rows are on the record: retention meets them every hour.
+    told: Vec<&'static str>,
 }
 
 struct Retaining {
     now: Timestamp,
     logs: Vec<Log>,
+    /// What old rows are checked against before they go.
+    signed: Box<Checkpoints>,
     removed: Removed,
+    /// Rows that were not as they had been written, the first such.
+    altered: Option<StoreError>,
     answer: mpsc::Sender<Result<Removed, StoreError>>,
 }
 
@@ -84,6 +92,7 @@ impl Writer {
             covered_at: now,
             later: VecDeque::new(),
             retaining: None,
+            told: Vec::new(),
         }
     }
 
@@ -114,13 +123,11 @@ impl Writer {
         match order {
             Order::Change(order) => self.change(order),
             Order::Flush(answer) => drop(answer.send(self.write_out())),
-            Order::Retain(now, answer) => {
-                self.retaining = Some(Retaining {
-                    now,
-                    logs: Log::ALL.to_vec(),
-                    removed: Removed::default(),
-                    answer,
-                });
+            Order::Retain(now, signed, answer) => {
+                let logs = if signed.is_some() { Log::ALL.to_vec() } else { Vec::new() };
+                let signed = signed.unwrap_or_default();
+                let (removed, altered) = (Removed::default(), None);
+                self.retaining = Some(Retaining { now, logs, signed, removed, altered, answer });
             }
             Order::Close(answer) => {
                 drop(answer.send(self.close()));
@@ -246,7 +253,10 @@ impl Writer {
         let Some(mut retaining) = self.retaining.take() else { return };
         match self.retain_step(&mut retaining) {
             Ok(ControlFlow::Continue(())) => self.retaining = Some(retaining),
-            Ok(ControlFlow::Break(())) => drop(retaining.answer.send(Ok(retaining.removed))),
+            Ok(ControlFlow::Break(())) => {
+                let Retaining { answer, altered, removed, .. } = retaining;
+                drop(answer.send(altered.map_or(Ok(removed), Err)));
+            }
             Err(error) => drop(retaining.answer.send(Err(error))),
         }
     }
@@ -262,17 +272,59 @@ impl Writer {
         if self.covered != *self.desk.ledger.heads() {
             self.checkpoint(Kind::Checkpoint)?;
         }
-        let db = &self.desk.ledger.db;
-        let next = self.desk.retention.next_stretch(db, log, work.now, &self.covered);
-        let Some(anchor) = next.map_err(failed())? else {
-            work.logs.pop();
-            return Ok(ControlFlow::Continue(()));
-        };
-        let at = self.desk.clock.now();
-        self.desk.checkpoints.write(Kind::Retention, at, &self.covered, Some(anchor))?;
-        let rows = self.desk.ledger.remove(&anchor).map_err(failed())?;
-        work.removed.count(log, rows);
+        work.signed.cover(&self.covered);
+        match self.remove_stretch(log, work.now, &work.signed) {
+            Ok(Some((anchor, rows))) => {
+                work.signed.removed(&anchor);
+                work.removed.count(log, rows);
+            }
+            Ok(None) => drop(work.logs.pop()),
+            Err(error) => {
+                let altered = self.tell_altered(error)?;
+                work.altered.get_or_insert(altered);
+                work.logs.pop();
+            }
+        }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Checks, signs and removes the next stretch of a log, if there is one.
+    fn remove_stretch(
+        &mut self,
+        log: Log,
+        now: Timestamp,
+        signed: &Checkpoints,
+    ) -> Result<Option<(Anchor, u64)>, StoreError> {
+        let Desk { ledger, checkpoints, retention, clock, .. } = &mut self.desk;
+        let next = |db: &Connection| {
+            let next = retention.next_stretch(db, log, now, &self.covered);
+            next.map_err(StoreError::sql("removing old rows"))
+        };
+        // Mostly there is none, which is no reason to take the lock.
+        if next(&ledger.db)?.is_none() {
+            return Ok(None);
+        }
+        ledger.remove(|db| {
+            let Some(through) = next(db)? else { return Ok(None) };
+            let hash = HexHash(check_oldest(db, log, signed, through)?);
+            let anchor = Anchor { log, through, hash };
+            checkpoints.write(Kind::Retention, clock.now(), &self.covered, Some(anchor))?;
+            Ok(Some(anchor))
+        })
+    }
+
+    /// Puts on the record that rows are not as they were written. Another error is handed on.
+    fn tell_altered(&mut self, error: StoreError) -> Result<StoreError, StoreError> {
+        let StoreError::Altered { log, row, .. } = error else { return Err(error) };
+        if !self.told.contains(&log) {
+            self.told.push(log);
+            let (at, message) = (self.desk.clock.now(), error.to_string());
+            let details = json!({"log": log, "row": row});
+            let event = own_event(at, "integrity.failed", Severity::Critical, message, details);
+            self.desk.queue.note_taken();
+            self.notes.push_back(Note::Event(event));
+        }
+        Ok(error)
     }
 
     fn close(&mut self) -> Result<(), StoreError> {

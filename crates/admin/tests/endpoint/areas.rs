@@ -24,7 +24,11 @@ async fn an_agent_is_added_shown_rotated_and_revoked() {
     assert_eq!(gone["status"], "revoked");
     assert!(endpoint.is_agent_stopped("ads-bot"));
     let (status, _) = endpoint.refused("POST", "/agents/ads-bot/rotate-token", Value::Null).await;
-    assert_eq!(status, 400);
+    assert_eq!(status, 409);
+    let resume = json!({"agent": "ads-bot", "paused": false, "confirm": "RESUME"});
+    let (status, said) = endpoint.refused("POST", "/kill-switch", resume).await;
+    assert_eq!((status, said.contains("was revoked")), (409, true), "{said}");
+    assert!(endpoint.is_agent_stopped("ads-bot"));
     // The name is free again.
     let second = endpoint.ok("POST", "/agents", json!({"name": "ads-bot"})).await;
     assert_ne!(second["id"], added["id"]);
@@ -289,8 +293,11 @@ async fn an_explanation_finds_the_service_by_path_host_or_name() {
     );
     let foreign = ask(json!({"url": "https://elsewhere.example/x"})).await;
     assert_eq!((&foreign["service"], &foreign["verdict"]), (&Value::Null, &"allow".into()));
+    assert!(foreign["note"].as_str().unwrap().contains("SERVICE_UNKNOWN"), "{foreign}");
     let named = ask(json!({"url": "https://elsewhere.example/x", "service": "stripe"})).await;
-    assert_eq!(named["service"], "stripe");
+    assert_eq!((&named["service"], named.get("note")), (&"stripe".into(), None));
+    let page = ask(json!({"url": "https://elsewhere.example/x", "door": "web"})).await;
+    assert_eq!(page.get("note"), None, "the web door needs no service");
     let private = ask(json!({"url": "http://10.0.0.1/x"})).await;
     assert_eq!(private["code"], "DESTINATION_BLOCKED");
     assert!(private["destination"].is_string(), "{private}");
@@ -302,4 +309,42 @@ async fn an_explanation_finds_the_service_by_path_host_or_name() {
     let (status, said) =
         endpoint.refused("POST", "/explain", json!({"url": "/proxy/openai/"})).await;
     assert!(status == 400 && said.contains("parameter `agent`"), "{said}");
+}
+
+#[tokio::test]
+async fn an_address_that_would_be_rewritten_is_not_explained() {
+    let endpoint = Endpoint::new();
+    for url in [
+        "/proxy/openai/../x",
+        "/proxy/openai/a/./b",
+        "/proxy/openai/..",
+        "/proxy/openai/%2e%2E/x",
+        "/proxy/openai/.%2e/x",
+        "/proxy/openai/..;a=1/x",
+        "/proxy/openai/.\t./x",
+        "/proxy/openai/a%2fb",
+        "/proxy/openai/a%5Cb",
+        "/proxy/openai/a%252fb",
+        "/proxy/openai/a\\..\\b",
+        "/proxy/openai//host/x",
+        "/proxy/../proxy/openai/x",
+        "http://127.0.0.1:8080/proxy/openai/../stripe/x",
+        "https://api.openai.com/v1/../x",
+        "https://api.openai.com/v1/..?a=b",
+    ] {
+        let (status, said) = endpoint.refused("POST", "/explain", json!({"url": url})).await;
+        assert_eq!(status, 400, "{url}: {said}");
+        assert!(said.starts_with("INVALID_ARGUMENT: parameter `url`"), "{url}: {said}");
+    }
+    for url in [
+        "/proxy/openai/v1/models?q=../x",
+        "/proxy/openai/v1/...",
+        "/proxy/openai/a..b/.hidden",
+        "https://api.openai.com/v1/a%20b#../x",
+        "/proxy/openai",
+        "/proxy/openai/",
+    ] {
+        let answer = endpoint.ok("POST", "/explain", json!({"url": url})).await;
+        assert_eq!(answer["verdict"], "allow", "{url}: {answer}");
+    }
 }

@@ -1,5 +1,7 @@
 //! Who is turned away, at every route.
 
+use agentguard_admin::{Nonce, Proof};
+use agentguard_core::token::Token;
 use axum::body::Body;
 use axum::http::StatusCode;
 
@@ -148,4 +150,27 @@ async fn a_body_that_is_too_large_or_no_json_is_refused() {
     }
     let (status, body) = endpoint.raw("PATCH", "/api/v1/agents", &headers, "").await;
     assert_eq!((status.as_u16(), &body["error"]["code"]), (405, &"METHOD_NOT_ALLOWED".into()));
+}
+
+#[tokio::test]
+async fn the_gate_proves_that_it_knows_the_token_to_who_has_none() {
+    let endpoint = Endpoint::new();
+    let ask = async |query: &str, host: &str| {
+        let path = format!("/api/v1/proof{query}");
+        endpoint.raw("GET", &path, &[("host", host)], Body::empty()).await
+    };
+    let nonce = Nonce::new([7; 32]);
+    let (status, body) = ask(&format!("?nonce={nonce}"), HOST).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let hash = Token::parse_admin(&endpoint.token).unwrap().hash();
+    let expected = Proof::of(&hash, &nonce, HOST.parse().unwrap());
+    assert!(expected.is(body["proof"].as_str().unwrap()), "{body}");
+    assert_eq!(body.as_object().unwrap().len(), 1);
+    for bad in
+        ["", "?nonce=", "?nonce=00", &format!("?nonce={nonce}0"), &format!("?nonce={nonce}&x=1")]
+    {
+        let (status, body) = ask(bad, HOST).await;
+        assert_eq!((status.as_u16(), &body["error"]["code"]), (400, &"INVALID_ARGUMENT".into()));
+    }
+    assert_eq!(ask(&format!("?nonce={nonce}"), "evil.example").await.0, StatusCode::FORBIDDEN);
 }

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::kill;
 use crate::ask;
 use crate::failure::Failure;
 use crate::session::{Session, items, text};
@@ -94,7 +95,8 @@ pub(crate) fn run(session: &Session, command: AgentCommand) -> Result<(), Failur
         AgentCommand::Resume { name, yes } => {
             ask::to_resume(&format!("agent `{name}`"), yes)?;
             let agent = gate.post(&["agents", &name, "resume"], &json!({"confirm": "RESUME"}))?;
-            session.show(&agent, |agent| format!("agent `{}` may act again", text(agent, "name")))
+            let said = kill::released(&gate, &format!("agent `{}`", text(&agent, "name")));
+            session.show(&agent, |_| said)
         }
         AgentCommand::Revoke { name, yes } => {
             let question = format!("Revoke agent `{name}` for ever?");

@@ -60,6 +60,10 @@ fn words(answer: &Value) -> String {
     if !destination.is_empty() {
         said.push_str(&format!("\ndestination: {destination}"));
     }
+    let note = text(answer, "note");
+    if !note.is_empty() {
+        said.push_str(&format!("\nnote: {note}"));
+    }
     let mut table = Table::new(["RULE", "ACTION", "RESULT", "WHY", "ID"]);
     let rules = answer.get("rules").and_then(Value::as_array);
     for rule in rules.into_iter().flatten() {

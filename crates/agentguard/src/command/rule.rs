@@ -1,11 +1,14 @@
 //! `agentguard rule …`
 
+mod lower;
+
 use agentguard_core::rule::RuleType;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
+use crate::output;
 use crate::session::{Session, items, text};
 use crate::table::Table;
 
@@ -71,7 +74,13 @@ pub(crate) fn run(session: &Session, command: RuleCommand) -> Result<(), Failure
     let gate = session.gate()?;
     match command {
         RuleCommand::Add(args) => {
-            let rule = gate.post(&["rule-sets", &args.rule_set, "rules"], &draft(&args)?)?;
+            let path = ["rule-sets", args.rule_set.as_str(), "rules"];
+            let rule = gate.post(&path, &draft(&args)?)?;
+            // The rule is there; that no hint can be given changes nothing about it.
+            let all = gate.get(&path).map(items).unwrap_or_default();
+            if let Some(hint) = lower::hint(&rule, &all) {
+                output::note(&hint);
+            }
             session.show(&rule, |rule| {
                 let (kind, set) = (text(rule, "type"), text(rule, "rule_set"));
                 format!("rule `{kind}` is in rule set `{set}`\nid:  {}", text(rule, "id"))

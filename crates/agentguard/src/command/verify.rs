@@ -30,10 +30,18 @@ pub(crate) fn run(session: &Session) -> Result<ExitCode, Failure> {
             show(&bar, progress)
         });
     bar.finish_and_clear();
-    let found = found.map_err(|error| {
-        Failure::because("checking the record", &error)
-            .hint("is `data_dir` right? `agentguard doctor` looks at it")
-    })?;
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let failure = Failure::because("checking the record", &error)
+                .hint("is `data_dir` right? `agentguard doctor` looks at it");
+            if session.json() {
+                // Programs read the answer from stdout, whatever it is.
+                output::json(&unread(failure.message()))?;
+            }
+            return Err(failure);
+        }
+    };
     session.show(&report(&found), |_| words(&found))?;
     Ok(if found.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -54,6 +62,11 @@ fn report(found: &Verification) -> Value {
         map.insert("first_bad".to_owned(), json!(bad));
     }
     report
+}
+
+/// A record that cannot be read is not known to be good.
+fn unread(error: &str) -> Value {
+    json!({"ok": false, "rows": 0, "checkpoints": 0, "error": error})
 }
 
 fn words(found: &Verification) -> String {

@@ -82,6 +82,8 @@ impl Reader<'_> {
             currency_rates: currency_rates?,
             ssh_hosts: ssh_hosts?,
             security: raw.security.clone(),
+            // Raw secrets and sections that may hold some mask themselves.
+            written: serde_json::to_value(raw).unwrap_or_default(),
             warnings: Vec::new(),
         };
         take.ok(self.listeners_differ(&config))?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use agentguard_core::time::Zone;
 use agentguard_core::{Rates, Secret};
 use ipnet::IpNet;
+use serde_json::Value;
 
 pub(crate) use super::opaque::Untyped;
 pub(crate) use super::raw::{Durability, LogLevel};
@@ -36,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) currency_rates: Rates,
     pub(crate) ssh_hosts: Vec<Untyped>,
     pub(crate) security: Untyped,
+    /// Every key as it is written or by default, for the record of changes. Secrets are masked.
+    pub(crate) written: Value,
     /// Dangerous settings, to be printed at each start.
     pub(crate) warnings: Vec<String>,
 }

@@ -1,5 +1,8 @@
 //! What a changed file changes in a running gate, and what waits for the next start.
 
+use serde_json::{Map, Value, json};
+
+use super::key::Key;
 use super::model::{
     Admin, Audit, Browser, Config, Connect, Dashboard, Destinations, Logs, Pipe, Proxy, Retrieval,
     Server,
@@ -63,6 +66,7 @@ pub(crate) fn diff(old: &Config, new: &Config) -> ReloadPlan {
         currency_rates,
         ssh_hosts,
         security,
+        written: _,
         warnings: _,
     } = old;
     plan.note("data_dir", *data_dir != new.data_dir);
@@ -86,6 +90,44 @@ pub(crate) fn diff(old: &Config, new: &Config) -> ReloadPlan {
     plan.note("ssh_hosts", *ssh_hosts != new.ssh_hosts);
     plan.note("security", *security != new.security);
     plan
+}
+
+/// The keys that differ as they were and as they are, for the record: their values by their paths,
+/// no secrets. What waits for a restart is named in the second one.
+pub(crate) fn sides(old: &Config, new: &Config, plan: &ReloadPlan) -> (Value, Value) {
+    let (mut before, mut after) = (Map::new(), Map::new());
+    for key in plan.applied.iter().chain(&plan.needs_restart) {
+        let (mut was, mut is) = (written(old, key), written(new, key));
+        // What differs and looks the same hides what it holds.
+        if Key::of(key).is_secret() || was == is {
+            (was, is) = (MASKED.into(), MASKED.into());
+        }
+        before.insert((*key).to_owned(), was);
+        after.insert((*key).to_owned(), is);
+    }
+    if !plan.needs_restart.is_empty() {
+        after.insert("needs_restart".to_owned(), json!(plan.needs_restart));
+    }
+    (before.into(), after.into())
+}
+
+/// Brings `running.written` up to what was taken over from `new`.
+pub(crate) fn note_written(running: &mut Config, new: &Config, applied: &[&'static str]) {
+    for key in applied {
+        if let Some(place) = running.written.pointer_mut(&pointer(key)) {
+            *place = written(new, key);
+        }
+    }
+}
+
+const MASKED: &str = "***";
+
+fn written(config: &Config, key: &str) -> Value {
+    config.written.pointer(&pointer(key)).cloned().unwrap_or_default()
+}
+
+fn pointer(key: &str) -> String {
+    format!("/{}", key.replace('.', "/"))
 }
 
 fn diff_server(old: &Server, new: &Server, plan: &mut ReloadPlan) {

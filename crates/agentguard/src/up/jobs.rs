@@ -10,8 +10,8 @@ use agentguard_core::service::Service;
 use agentguard_egress::{
     BlockedNames, DangerAllow, Destination, Exceptions, Passage, PrivateAddresses,
 };
-use agentguard_gate::Gate;
-use agentguard_store::Store;
+use agentguard_gate::{EventKind, Gate};
+use agentguard_store::{Store, StoreError};
 use url::Url;
 
 /// Rows are kept for days; an hour more or less is nothing.
@@ -87,7 +87,13 @@ pub(super) async fn retention(store: Arc<Store>, gate: Gate) {
         let (store, now) = (Arc::clone(&store), gate.now());
         match tokio::task::spawn_blocking(move || store.retain(now)).await {
             Ok(Ok(removed)) => tracing::debug!(?removed, "old rows of the record are gone"),
-            Ok(Err(error)) => tracing::warn!(%error, "old rows of the record could not be removed"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "old rows of the record could not be removed");
+                if let StoreError::Altered { .. } = error {
+                    let details = serde_json::json!({});
+                    gate.raise(EventKind::AuditIntegrityFailed, error.to_string(), details);
+                }
+            }
             Err(error) => tracing::error!(%error, "removing old rows broke off"),
         }
     }

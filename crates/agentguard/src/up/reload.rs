@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentguard_egress::Guard;
-use agentguard_gate::{Gate, Severity};
+use agentguard_gate::{Actor, Change, Gate, Severity};
 use agentguard_proxy::Proxy;
 use serde_json::json;
 use tokio::signal::unix::Signal;
@@ -59,6 +59,7 @@ pub(super) async fn watch(
     parts: Parts,
 ) {
     let Loaded { config: mut running, file } = loaded;
+    let parts = Arc::new(parts);
     let mut seen = look(file.as_deref());
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -73,36 +74,66 @@ pub(super) async fn watch(
         }
         now = at_rest(file.as_deref(), now).await;
         seen = now;
-        let flag = flag.clone();
-        let read = tokio::task::spawn_blocking(move || config::load(flag.as_deref())).await;
-        match read {
-            Ok(Ok(loaded)) => take_over(&parts, &mut running, loaded.config),
-            Ok(Err(error)) => broken(&parts, &error.to_string()),
+        // Reads the file and waits for the store: both block.
+        let reading = {
+            let (flag, parts, running) = (flag.clone(), Arc::clone(&parts), running.clone());
+            tokio::task::spawn_blocking(move || read_again(flag.as_deref(), &parts, running))
+        };
+        match reading.await {
+            Ok(next) => running = next,
             Err(error) => broken(&parts, &error.to_string()),
         }
     }
 }
 
-fn take_over(parts: &Parts, running: &mut Config, new: Config) {
-    let plan = config::diff(running, &new);
+/// The configuration that holds afterwards.
+fn read_again(flag: Option<&Path>, parts: &Parts, running: Config) -> Config {
+    let new = match config::load(flag) {
+        Ok(loaded) => loaded.config,
+        Err(error) => {
+            broken(parts, &error.to_string());
+            return running;
+        }
+    };
+    let plan = config::diff(&running, &new);
     if plan.is_empty() {
         tracing::info!("the configuration was read again; nothing in it changed");
-        return;
+        return running;
     }
-    let next = with_reloadable(running, new);
-    match apply(parts, &next) {
-        Ok(()) => {
-            *running = next;
-            tell(parts, &plan, running);
+    match take_over(parts, &running, new, &plan) {
+        Ok(next) => {
+            tell(parts, &plan, &next);
+            next
         }
-        Err(failure) => broken(parts, failure.message()),
+        Err(failure) => {
+            broken(parts, failure.message());
+            running
+        }
     }
+}
+
+fn take_over(
+    parts: &Parts,
+    running: &Config,
+    new: Config,
+    plan: &ReloadPlan,
+) -> Result<Config, Failure> {
+    let (before, after) = config::sides(running, &new, plan);
+    let next = with_reloadable(running, new, plan);
+    apply(parts, &next)?;
+    if let Err(error) = parts.gate.change(&Actor::File, Change::Reload { before, after }) {
+        // What is not on the record does not hold.
+        apply(parts, running)?;
+        return Err(Failure::because("recording the change of the configuration", &error));
+    }
+    Ok(next)
 }
 
 /// The running configuration with those keys of the new one that can change while it runs. Takes
 /// what `config::diff` calls reloadable; the rest stays, so that a change back is no change.
-fn with_reloadable(running: &Config, new: Config) -> Config {
+fn with_reloadable(running: &Config, new: Config, plan: &ReloadPlan) -> Config {
     let mut next = running.clone();
+    config::note_written(&mut next, &new, &plan.applied);
     next.server.log_level = new.server.log_level;
     next.proxy.upstream_timeout = new.proxy.upstream_timeout;
     next.proxy.allow_client_ips = new.proxy.allow_client_ips;

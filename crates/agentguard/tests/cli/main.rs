@@ -6,4 +6,5 @@ mod manage;
 mod operate;
 mod record;
 mod start;
+mod stranger;
 mod support;

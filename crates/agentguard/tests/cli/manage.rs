@@ -68,6 +68,31 @@ fn rules_are_added_listed_removed_and_cleared() {
 }
 
 #[test]
+fn a_new_limit_above_one_that_holds_names_the_lower_one() {
+    let gate = gate();
+    let rules = gate.cli_json(&["rule", "list", "--json"]);
+    let id_of = |kind: &str| {
+        let found = rules.as_array().unwrap().iter().find(|rule| rule["type"] == kind).unwrap();
+        found["id"].as_str().unwrap().to_owned()
+    };
+    let add = |kind: &str, more: &[&str]| {
+        let output =
+            gate.cli(&[&["rule", "add", "--type", kind, "--json", "--param"], more].concat());
+        assert!(output.status.success(), "{}", agentguard_testkit::process::show(&output));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = add("daily_budget", &["limit=50.00"]);
+    assert!(said.contains("hint: ") && said.contains("10.00"), "{said}");
+    assert!(said.contains(&format!("agentguard rule remove {}", id_of("daily_budget"))), "{said}");
+    let said = add("per_call_limit", &["limit=7.00"]);
+    assert!(said.contains(&id_of("per_call_limit")), "{said}");
+    assert_eq!(add("daily_budget", &["limit=2.00"]), "");
+    assert_eq!(add("daily_budget", &["limit=60.00", "--disabled"]), "");
+    assert_eq!(add("monthly_budget", &["limit=900.00"]), "", "there was none");
+    assert!(add("monthly_budget", &["limit=901.00"]).contains("900.00"));
+}
+
+#[test]
 fn wrong_parameters_name_the_field_and_exit_2() {
     let gate = gate();
     let cases = [

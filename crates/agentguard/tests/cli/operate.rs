@@ -33,6 +33,38 @@ fn kill_stops_survives_a_restart_and_resume_needs_a_yes() {
 }
 
 #[test]
+fn resuming_one_agent_says_that_everything_is_still_stopped() {
+    let gate = gate();
+    gate.cli_json(&["kill", "--json"]);
+    gate.cli_json(&["kill", "--agent", "default", "--json"]);
+    for args in
+        [&["resume", "--agent", "default", "--yes"][..], &["agent", "resume", "default", "--yes"]]
+    {
+        let output = gate.cli(args);
+        assert!(output.status.success(), "{}", process::show(&output));
+        assert!(!stdout(&output).contains("may act again"), "{}", process::show(&output));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("warning: the global switch is still on"), "{said}");
+    }
+    let state = gate.cli_json(&["resume", "--agent", "default", "--yes", "--json"]);
+    assert_eq!(state["paused"], false);
+    gate.cli_json(&["resume", "--yes", "--json"]);
+    assert!(says(&gate, &["resume", "--agent", "default", "--yes"]).contains("may act again"));
+}
+
+#[test]
+fn a_revoked_agent_is_not_resumed() {
+    let gate = gate();
+    gate.cli_json(&["agent", "add", "gone", "--json"]);
+    gate.cli_json(&["agent", "revoke", "gone", "--yes", "--json"]);
+    for args in [&["resume", "--agent", "gone", "--yes"][..], &["agent", "resume", "gone", "--yes"]]
+    {
+        let (code, said) = fails(&gate, args);
+        assert!(code == 1 && said.contains("error: agent `gone` was revoked"), "{code} {said}");
+    }
+}
+
+#[test]
 fn explain_gives_the_verdict_and_every_rule() {
     let gate = gate();
     let base = ["explain", "--door", "api", "--agent", "default", "--method", "POST"];
@@ -59,6 +91,10 @@ fn explain_gives_the_verdict_and_every_rule() {
     assert!(stdout(&metadata).contains("DESTINATION_BLOCKED"), "{}", stdout(&metadata));
     let (code, said) = fails(&gate, &["explain", "--url", "/proxy/openai/", "--amount", "1,5"]);
     assert!(code == 2 && said.contains("parameter `amount`"), "{said}");
+    let (code, said) = fails(&gate, &["explain", "--url", "/proxy/openai/../x"]);
+    assert!(code == 2 && said.contains("without `.` or `..` segments"), "{said}");
+    let foreign = gate.cli(&["explain", "--url", "https://elsewhere.example/x"]);
+    assert!(stdout(&foreign).contains("SERVICE_UNKNOWN"), "{}", stdout(&foreign));
 }
 
 #[test]

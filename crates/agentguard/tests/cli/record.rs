@@ -1,5 +1,6 @@
 //! `logs`, `logs export`, `verify-logs`.
 
+use agentguard_store::open_reader;
 use agentguard_testkit::http::Client;
 use agentguard_testkit::{GateProcess, process};
 use http::Method;
@@ -88,10 +89,35 @@ fn a_record_is_verified_while_the_gate_runs_and_after() {
 #[test]
 fn without_a_record_there_is_nothing_to_show_or_verify() {
     let gate = prepared();
-    for args in
-        [&["logs"][..], &["logs", "export", "--format", "jsonl"], &["verify-logs", "--json"]]
-    {
+    for args in [&["logs"][..], &["logs", "export", "--format", "jsonl"], &["verify-logs"]] {
         let (code, said) = fails(&gate, args);
         assert!(code == 1 && said.contains("error: ") && said.contains("hint: "), "{said}");
     }
+    let output = gate.cli(&["verify-logs", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", process::show(&output));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["ok"], &found["rows"]), (&false.into(), &0.into()), "{found}");
+    assert!(found["error"].as_str().unwrap().contains("agentguard.db"), "{found}");
+}
+
+#[test]
+fn a_record_that_was_tampered_with_raises_an_alert_at_the_next_start() {
+    let mut gate = gate();
+    knock(&gate, &["/proxy/nothing/a"]);
+    assert_eq!(gate.terminate().code(), Some(0));
+    std::fs::write(gate.data_dir().join("checkpoints.jsonl"), "").unwrap();
+    gate.launch().unwrap();
+    assert_eq!(gate.terminate().code(), Some(0));
+    let alerts = open_reader(&gate.data_dir()).unwrap().alerts(10).unwrap();
+    let about: Vec<_> = alerts.iter().filter(|a| a.event == "audit.integrity_failed").collect();
+    assert!(!about.is_empty(), "{alerts:?}\n{}", gate.output());
+    assert!(about.iter().all(|alert| alert.severity == "critical"), "{about:?}");
+}
+
+#[test]
+fn an_honest_restart_raises_no_alert() {
+    let mut gate = gate();
+    gate.restart();
+    assert_eq!(gate.terminate().code(), Some(0));
+    assert_eq!(open_reader(&gate.data_dir()).unwrap().alerts(10).unwrap().len(), 0);
 }

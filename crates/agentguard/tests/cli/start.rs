@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
+use agentguard_store::open_reader;
 use agentguard_testkit::{GateConfig, GateProcess, process};
 use rustix::process::Signal;
 
@@ -131,6 +132,63 @@ fn a_changed_file_is_taken_over_and_a_broken_one_is_not() {
     let ready = gate.cli_json(&["spend", "--json"]);
     assert!(ready["day"].is_object());
     assert_eq!(gate.terminate().code(), Some(0));
+}
+
+#[test]
+fn a_reload_is_on_the_record_with_before_and_after_and_without_secrets() {
+    let mut gate = gate();
+    let path = gate.config_path();
+    let good = std::fs::read_to_string(&path).unwrap();
+    let more = "currency_rates: { GBP: \"1.27\" }\ntimezone: Europe/Berlin\n";
+    let secret = "  auth_token: ag_live_0123456789abcdef0123456789abcdef\n";
+    // `server` is the last section of the file.
+    std::fs::write(&path, format!("{good}{secret}  log_level: debug\n{more}")).unwrap();
+    gate.signal(Signal::HUP);
+    let limit = std::time::Duration::from_secs(10);
+    let taken = || gate.stderr().contains("hold after a restart").then_some(());
+    assert!(process::poll(limit, taken).is_some(), "{}", gate.output());
+    assert_eq!(gate.terminate().code(), Some(0));
+
+    let rows = open_reader(&gate.data_dir()).unwrap().config_changes(0, 100).unwrap();
+    let rows: Vec<_> = rows.iter().filter(|row| row.action == "config.reload").collect();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    let read = |side: &Option<Box<serde_json::value::RawValue>>| -> serde_json::Value {
+        serde_json::from_str(side.as_ref().unwrap().get()).unwrap()
+    };
+    let (before, after) = (read(&rows[0].before), read(&rows[0].after));
+    assert_eq!((rows[0].actor.as_str(), &after["server.log_level"]), ("file", &"debug".into()));
+    assert_eq!(before["server.log_level"], "info");
+    assert_eq!(after["currency_rates"]["GBP"], "1.27");
+    assert!(before["currency_rates"].get("GBP").is_none(), "{before}");
+    assert_eq!((&before["timezone"], &after["timezone"]), (&"UTC".into(), &"Europe/Berlin".into()));
+    assert_eq!(after["server.auth_token"], "***");
+    assert_eq!(after["needs_restart"], serde_json::json!(["timezone", "server.auth_token"]));
+    assert_eq!(before.as_object().unwrap().len(), 4, "only what changed: {before}");
+    assert!(!format!("{rows:?}").contains("0123456789abcdef"), "{rows:?}");
+    assert_eq!(gate.cli(&["verify-logs"]).status.code(), Some(0));
+}
+
+#[test]
+fn every_file_that_a_gate_makes_is_private() {
+    let outside = tempfile::tempdir().unwrap();
+    let file = outside.path().join("checkpoints.jsonl");
+    let config = format!("audit: {{ checkpoint_file: {:?} }}", file.display().to_string());
+    let gate = GateProcess::start(PROGRAM, GateConfig::new().extra(&config));
+    gate.cli_json(&["agent", "add", "second", "--json"]);
+    let mut folders = vec![gate.data_dir()];
+    let mut seen = vec![file];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            seen.push(entry.path());
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    assert!(seen.len() > 5, "{seen:?}");
+    for path in seen {
+        assert_eq!(mode(&path) & 0o077, 0, "{}", path.display());
+    }
 }
 
 #[test]

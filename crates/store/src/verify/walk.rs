@@ -4,7 +4,8 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-use super::{FirstBad, Progress, Signed};
+use super::signed::Signed;
+use super::{FirstBad, Progress};
 use crate::chain::{Chainer, GENESIS, Hash};
 use crate::limits::{PAGE_ROWS, PROGRESS_ROWS};
 use crate::log::Log;
@@ -51,6 +52,9 @@ impl<'a> Walk<'a> {
 
     /// Checks the whole log; says the first thing that is wrong.
     pub(super) fn check(&mut self, db: &Connection) -> rusqlite::Result<Option<FirstBad>> {
+        if let Some(lacking) = self.lacking(db)? {
+            return Ok(Some(self.bad(1, lacking)));
+        }
         let table = self.log.name();
         let ends = format!("SELECT min(seq), max(seq) FROM {table}");
         let (first, last): (Option<i64>, Option<i64>) =
@@ -59,26 +63,80 @@ impl<'a> Walk<'a> {
             return Ok(Some(bad));
         }
         self.total = u64::try_from(last.unwrap_or(0).saturating_sub(self.at)).unwrap_or(0);
+        if let Err(bad) = self.rows(db, i64::MAX)? {
+            return Ok(Some(bad));
+        }
+        self.report();
+        Ok(self.end().err())
+    }
+
+    /// Checks the rows up to `through`, and those after it up to a head that was signed: a chain that
+    /// only follows from itself proves nothing. Gives the hash at `through`.
+    pub(super) fn check_oldest(
+        &mut self,
+        db: &Connection,
+        through: i64,
+    ) -> rusqlite::Result<Result<Hash, FirstBad>> {
+        let sql = format!("SELECT min(seq) FROM {}", self.log.name());
+        let first: Option<i64> = db.query_row(&sql, [], |row| row.get(0))?;
+        if let Err(bad) = self.start(first) {
+            return Ok(Err(bad));
+        }
+        let mut hash = self.hash;
+        let mut heads = self.signed.heads.iter().map(|(rows, _)| *rows);
+        let vouched = heads.find(|rows| *rows >= through);
+        for until in [through, vouched.unwrap_or(i64::MAX)] {
+            if let Err(bad) = self.rows(db, until)? {
+                return Ok(Err(bad));
+            }
+            if self.at < until {
+                let next = self.at.saturating_add(1);
+                let why = format!("is missing, and so is all after it up to {until}");
+                return Ok(Err(self.bad(next, why)));
+            }
+            if until == through {
+                hash = self.hash;
+            }
+        }
+        Ok(Ok(hash))
+    }
+
+    /// What the table lacks, if it is not as it was made.
+    fn lacking(&self, db: &Connection) -> rusqlite::Result<Option<String>> {
+        let table = self.log.name();
+        let mut statement = db.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let found: Vec<String> =
+            statement.query_map([table], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        if found.is_empty() {
+            return Ok(Some(format!("the table `{table}` is missing from the database")));
+        }
+        let mut wanted = self.log.columns().iter().chain(&["hash"]);
+        let gone = wanted.find(|column| !found.iter().any(|name| name == *column));
+        Ok(gone.map(|column| format!("the table `{table}` has no column `{column}` any more")))
+    }
+
+    /// Checks the rows that follow, up to one.
+    fn rows(&mut self, db: &Connection, until: i64) -> rusqlite::Result<Step> {
         let columns = self.log.columns().join(", ");
         let sql = format!(
-            "SELECT {columns}, hash FROM {table} WHERE seq > ?1 ORDER BY seq LIMIT {PAGE_ROWS}"
+            "SELECT {columns}, hash FROM {} WHERE seq > ?1 AND seq <= ?2 ORDER BY seq \
+             LIMIT {PAGE_ROWS}",
+            self.log.name()
         );
         let mut statement = db.prepare(&sql)?;
         loop {
-            let mut rows = statement.query([self.at])?;
+            let mut rows = statement.query([self.at, until])?;
             let mut any = false;
             while let Some(row) = rows.next()? {
                 any = true;
                 if let Err(bad) = self.row(row)? {
-                    return Ok(Some(bad));
+                    return Ok(Err(bad));
                 }
             }
             if !any {
-                break;
+                return Ok(Ok(()));
             }
         }
-        self.report();
-        Ok(self.end().err())
     }
 
     /// Where the log may begin: at the start, or after rows whose removal was signed. Rows that were

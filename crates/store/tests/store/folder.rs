@@ -1,6 +1,7 @@
 //! A data folder to try things on, and rows to put in it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        let private = fs::Permissions::from_mode(0o700);
+        Self { dir: tempfile::Builder::new().permissions(private).tempdir().unwrap() }
     }
 
     /// A copy of all files as they are now: what a kill -9 at this moment leaves.

@@ -109,6 +109,39 @@ fn a_folder_that_others_can_write_is_warned_about() {
 }
 
 #[test]
+fn a_folder_that_others_can_look_into_is_warned_about() {
+    let folder = Folder::new();
+    for mode in [0o755, 0o750, 0o711] {
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let opened = folder.open();
+        let told = |text: &String| text.contains("chmod 700");
+        assert!(opened.warnings.iter().any(told), "{mode:o}: {:?}", opened.warnings);
+    }
+}
+
+#[test]
+fn the_files_that_sqlite_makes_are_private_too() {
+    let all = ["agentguard.db", "agentguard.db-wal", "agentguard.db-shm"];
+    let folder = Folder::new();
+    let store = folder.store();
+    act(&store, 1, noon_plus(1), 1);
+    store.flush().unwrap();
+    for name in all {
+        assert_eq!(mode(&folder, name), 0o600, "{name} at a first start");
+    }
+    // What an earlier version left open to others, with the files of a crash beside it.
+    let crashed = folder.snapshot();
+    for name in all {
+        fs::set_permissions(crashed.file(name), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let store = crashed.store();
+    for name in all {
+        assert_eq!(mode(&crashed, name), 0o600, "{name} at a later start");
+    }
+    store.close().unwrap();
+}
+
+#[test]
 fn a_key_that_others_can_read_is_warned_about() {
     let folder = Folder::new();
     folder.store().close().unwrap();

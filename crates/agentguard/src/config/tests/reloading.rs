@@ -2,7 +2,7 @@
 
 use super::super::describe::{self, Shape};
 use super::super::reload::RELOADABLE;
-use super::super::{Config, ReloadPlan, diff};
+use super::super::{Config, ReloadPlan, diff, note_written, sides};
 use super::{from_env, load_text};
 
 /// A file that sets this key to something other than its default.
@@ -54,6 +54,31 @@ fn every_changed_key_is_noticed_and_put_on_the_right_side() {
         };
         assert_eq!((noticed.len(), other.len()), (1, 0), "{} {plan:?}", key.path);
         assert!(key.path.starts_with(noticed[0]), "{} {plan:?}", key.path);
+    }
+}
+
+#[test]
+fn both_sides_of_every_key_can_be_shown_and_differ_unless_they_are_hidden() {
+    let old = from_env(&[]);
+    for key in describe::keys() {
+        if key.shape == Shape::Section || ["store", "counters"].contains(&key.path.as_str()) {
+            continue;
+        }
+        let new = changed(&key.path);
+        let plan = diff(&old, &new);
+        let (before, after) = sides(&old, &new, &plan);
+        let name = plan.applied.first().or(plan.needs_restart.first()).unwrap();
+        let (was, is) = (&before[name], &after[name]);
+        let hidden = ["server.auth_token", "ssh_hosts", "security"].contains(name);
+        assert_eq!((was == "***", is == "***"), (hidden, hidden), "{before} {after}");
+        assert!(hidden || was != is, "{before} {after}");
+        assert_eq!(before.as_object().unwrap().len(), 1, "{before}");
+        assert_eq!(after.get("needs_restart").is_some(), plan.applied.is_empty(), "{after}");
+
+        let mut running = old.clone();
+        note_written(&mut running, &new, &plan.applied);
+        let expected = if plan.applied.is_empty() { &old } else { &new };
+        assert_eq!(running.written, expected.written, "{name}");
     }
 }
 
