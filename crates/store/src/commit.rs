@@ -18,6 +18,7 @@ use crate::rows::{
     ConfigChange, Note, insert_alert, insert_config_change, insert_event, insert_requests,
 };
 use crate::snapshot::Sums;
+use crate::time_index::recorded_among;
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -26,15 +27,16 @@ pub(crate) struct Ledger {
     chainer: Chainer,
     sums: Sums,
     zone: Zone,
-    /// A commit failed, and it may have happened all the same: look before writing again.
-    doubtful: bool,
+    /// Where the request log stood when a commit failed that may have happened all the same: look at
+    /// what came after it before writing again.
+    doubt_since: Option<i64>,
 }
 
 impl Ledger {
     pub(crate) fn new(db: Connection, zone: Zone) -> rusqlite::Result<Self> {
         let heads = Heads::read(&db)?;
         let (chainer, sums) = (Chainer::default(), Sums::default());
-        Ok(Self { db, heads, chainer, sums, zone, doubtful: false })
+        Ok(Self { db, heads, chainer, sums, zone, doubt_since: None })
     }
 
     pub(crate) const fn heads(&self) -> &Heads {
@@ -45,13 +47,14 @@ impl Ledger {
     pub(crate) fn write(&mut self, rows: &[&Row], notes: &[&Note]) -> rusqlite::Result<()> {
         let mut heads = self.settled_heads()?;
         let fresh;
-        let rows = if self.doubtful {
-            fresh = self.not_yet_written(rows)?;
-            &fresh
-        } else {
-            rows
+        let rows = match self.doubt_since {
+            Some(since) => {
+                fresh = self.not_yet_written(rows, since)?;
+                &fresh
+            }
+            None => rows,
         };
-        self.doubtful = true;
+        self.doubt_since.get_or_insert(heads.transactions.rows);
         let transaction = begin(&self.db)?;
         self.sums.clear();
         for row in rows {
@@ -71,7 +74,7 @@ impl Ledger {
         }
         transaction.commit()?;
         self.heads = heads;
-        self.doubtful = false;
+        self.doubt_since = None;
         Ok(())
     }
 
@@ -103,7 +106,7 @@ impl Ledger {
         insert_config_change(&transaction, &mut heads, &mut self.chainer, &row)
             .map_err(store_error)?;
         if let Err(error) = transaction.commit() {
-            self.doubtful = true;
+            self.doubt_since.get_or_insert(self.heads.transactions.rows);
             return Err(store_error(error));
         }
         self.heads = heads;
@@ -141,28 +144,17 @@ impl Ledger {
     }
 
     fn settled_heads(&mut self) -> rusqlite::Result<Heads> {
-        if self.doubtful {
+        if self.doubt_since.is_some() {
             self.heads = Heads::read(&self.db)?;
         }
         Ok(self.heads)
     }
 
-    fn not_yet_written<'r>(&self, rows: &[&'r Row]) -> rusqlite::Result<Vec<&'r Row>> {
-        let mut fresh = Vec::with_capacity(rows.len());
-        for row in rows {
-            if !is_recorded(&self.db, row)? {
-                fresh.push(*row);
-            }
-        }
-        Ok(fresh)
+    fn not_yet_written<'r>(&self, rows: &[&'r Row], since: i64) -> rusqlite::Result<Vec<&'r Row>> {
+        let wanted = rows.iter().map(|row| row.id).collect();
+        let written = recorded_among(&self.db, since, &wanted)?;
+        Ok(rows.iter().copied().filter(|row| !written.contains(&row.id)).collect())
     }
-}
-
-/// Whether the request log has a row of this request. Found by its time: intent and row of an action
-/// have the same, to the microsecond.
-pub(crate) fn is_recorded(db: &Connection, row: &Row) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM transactions WHERE timestamp = ?1 AND id = ?2")?
-        .exists((row.at.as_micros(), row.id.to_string()))
 }
 
 fn begin(db: &Connection) -> rusqlite::Result<Transaction<'_>> {
@@ -214,7 +206,7 @@ mod tests {
         let heads = *ledger.heads();
         // As after a sync error: the rows are there, and this does not know.
         ledger.heads = Heads::EMPTY;
-        ledger.doubtful = true;
+        ledger.doubt_since = Some(0);
         ledger.write(&rows, &[]).unwrap();
         assert_eq!(ledger.heads().transactions.rows, 3);
         assert_ne!(ledger.heads(), &heads);

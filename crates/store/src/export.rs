@@ -1,10 +1,13 @@
 //! Rows as they are shown and taken out: names as on the wire, times as RFC 3339, money twice, as a
 //! decimal and as the integer it is.
 
+use agentguard_core::risk::Risk;
 use agentguard_core::{MicroUsd, Timestamp};
 use rusqlite::Row;
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use crate::rows::NOTHING_UNUSUAL;
 
 /// One request.
 #[derive(Clone, Debug, Serialize)]
@@ -149,7 +152,7 @@ pub(crate) fn request(row: &Row<'_>) -> rusqlite::Result<ExportRow> {
         latency_ms: milliseconds(row.get(15)?),
         is_streaming: row.get(16)?,
         estimated: row.get(17)?,
-        risk: json(row, 18)?,
+        risk: risk(row, 18)?,
         facts: json(row, 19)?,
         hash: crate::chain::hex(&hash),
     })
@@ -194,6 +197,13 @@ pub(crate) fn alert(row: &Row<'_>) -> rusqlite::Result<AlertRow> {
 }
 
 /// A text that is JSON, unless somebody changed it: `verify` tells that, an export goes on.
+fn risk(row: &Row<'_>, place: usize) -> rusqlite::Result<Option<Box<RawValue>>> {
+    if row.get_ref(place)?.as_str_or_null().is_ok_and(|text| text == Some(NOTHING_UNUSUAL)) {
+        return Ok(serde_json::value::to_raw_value(&Risk::none()).ok());
+    }
+    json(row, place)
+}
+
 fn json(row: &Row<'_>, place: usize) -> rusqlite::Result<Option<Box<RawValue>>> {
     let text: Option<String> = row.get(place)?;
     Ok(text.and_then(|text| RawValue::from_string(text).ok()))

@@ -49,8 +49,14 @@ pub(crate) fn hours(db: &Connection, since: Timestamp) -> rusqlite::Result<Vec<H
 
 /// The latest time on the record: the gate's clock must not start before it.
 pub(crate) fn last_seen(db: &Connection) -> rusqlite::Result<Option<Timestamp>> {
-    let requests: Option<i64> =
-        db.query_row("SELECT max(timestamp) FROM transactions", [], |row| row.get(0))?;
+    // Rows lie in the order in which they ended, so the latest end is among the last of them, and no
+    // request was asked for after it.
+    let requests: Option<i64> = db.query_row(
+        "SELECT max(timestamp + latency_us) FROM \
+         (SELECT timestamp, latency_us FROM transactions ORDER BY seq DESC LIMIT 1000)",
+        [],
+        |row| row.get(0),
+    )?;
     let mut latest = requests.map(Timestamp::from_micros);
     for log in ["config_changes", "system_events"] {
         // These are written in the order of time, so the last row is the latest.

@@ -37,6 +37,7 @@ mod schema;
 mod snapshot;
 mod store;
 mod sync;
+mod time_index;
 mod verify;
 mod writer;
 

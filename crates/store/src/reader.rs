@@ -16,6 +16,7 @@ use crate::export::{
 };
 use crate::limits::PAGE_ROWS;
 use crate::schema;
+use crate::time_index::seq_ended_before;
 
 /// Which requests are wanted. Nothing set means all.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +59,6 @@ impl Reader {
     ) -> Result<(), StoreError> {
         let Wanted { conditions, mut bound } = filter.wanted();
         let mut from = filter.after_seq.unwrap_or(0).max(self.seq_before(filter.from)?);
-        let end = self.seq_after(filter.to)?;
         // Pages are cut by row number and not by the number of hits: a rare hit must not keep a
         // read open for as long as it takes to find it.
         bound.push(Bound::Null);
@@ -69,7 +69,8 @@ impl Reader {
             bound.len().saturating_sub(1),
             bound.len()
         );
-        let last = self.last_seq()?.min(end);
+        // An action that began before `to` may have ended, and so been written, long after it.
+        let last = self.last_seq()?;
         while from < last {
             let to = from.saturating_add(PAGE_ROWS).min(last);
             bound.truncate(bound.len().saturating_sub(2));
@@ -105,11 +106,15 @@ impl Reader {
     pub fn request(&self, id: RequestId) -> Result<Option<ExportRow>, StoreError> {
         // A request's id begins with the millisecond it was asked in.
         let first_us = i64::try_from(id.0.as_u128() >> 80).unwrap_or(0).saturating_mul(1_000);
+        let asked = Timestamp::from_micros(first_us);
+        let after =
+            seq_ended_before(&self.db, asked).map_err(StoreError::sql("reading the record"))?;
         let sql = format!(
-            "SELECT {REQUEST_COLUMNS} FROM transactions WHERE timestamp BETWEEN ?1 AND ?2 \
-             AND id = ?3 LIMIT 1"
+            "SELECT {REQUEST_COLUMNS} FROM transactions WHERE seq > ?1 AND timestamp BETWEEN ?2 \
+             AND ?3 AND id = ?4 ORDER BY seq LIMIT 1"
         );
         let bound = [
+            Bound::Integer(after),
             Bound::Integer(first_us),
             Bound::Integer(first_us.saturating_add(999)),
             Bound::Text(id.to_string()),
@@ -171,25 +176,9 @@ impl Reader {
         rows().map_err(StoreError::sql("reading the record"))
     }
 
-    /// The row before the first one of this time or later: where an export starts.
+    /// A row before the first one of this time or later: where an export starts.
     fn seq_before(&self, from: Option<Timestamp>) -> Result<i64, StoreError> {
-        let Some(from) = from else { return Ok(0) };
-        // Rows lie in the order in which they ended, so look for the smallest number, not the
-        // earliest time.
-        self.seq("SELECT min(seq) FROM transactions WHERE timestamp >= ?1", from)
-            .map(|seq| seq.map_or(i64::MAX, |seq| seq.saturating_sub(1)))
-    }
-
-    /// The last row before this time: where an export ends.
-    fn seq_after(&self, to: Option<Timestamp>) -> Result<i64, StoreError> {
-        let Some(to) = to else { return Ok(i64::MAX) };
-        self.seq("SELECT max(seq) FROM transactions WHERE timestamp < ?1", to)
-            .map(|seq| seq.unwrap_or(0))
-    }
-
-    fn seq(&self, sql: &str, at: Timestamp) -> Result<Option<i64>, StoreError> {
-        self.db
-            .query_row(sql, [at.as_micros()], |row| row.get(0))
+        from.map_or(Ok(0), |from| seq_ended_before(&self.db, from))
             .map_err(StoreError::sql("reading the record"))
     }
 }
@@ -204,9 +193,8 @@ impl Filter {
         let mut wanted = Wanted { conditions: "1".to_owned(), bound: Vec::new() };
         let micros = |at: Timestamp| Bound::Integer(at.as_micros());
         let text = |text: &str| Bound::Text(text.to_owned());
-        // `+` keeps these off the index of times: pages are already cut by row number.
-        wanted.add("+timestamp >= ?", self.from.map(micros));
-        wanted.add("+timestamp < ?", self.to.map(micros));
+        wanted.add("timestamp >= ?", self.from.map(micros));
+        wanted.add("timestamp < ?", self.to.map(micros));
         wanted.add("agent_id = ?", self.agent.map(|id| Bound::Text(id.to_string())));
         wanted.add("decision = ?", self.decision.map(|decision| text(decision.name())));
         wanted.add("door = ?", self.door.map(|door| text(door.name())));

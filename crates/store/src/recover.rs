@@ -1,20 +1,23 @@
 //! What a crash left: intents without an outcome become rows, so that nothing that was let out is
 //! missing and none of its money is forgotten.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agentguard_core::Timestamp;
+use agentguard_core::{RequestId, Timestamp};
 use agentguard_gate::{Row, Severity};
+use rusqlite::Connection;
 use serde_json::json;
 
-use crate::commit::{Ledger, is_recorded};
+use crate::commit::Ledger;
 use crate::error::StoreError;
 use crate::folder::sync_dir;
 use crate::intent::decode;
 use crate::journal::Folder;
 use crate::limits::{BATCH_ROWS, LINE_BYTES_MAX};
 use crate::rows::{Note, own_event};
+use crate::time_index::{recorded_among, seq_ended_before};
 
 /// How it went.
 #[derive(Debug)]
@@ -58,39 +61,31 @@ fn recover_segment(
     recovered: &mut Recovered,
 ) -> Result<(), StoreError> {
     let bytes = fs::read(path).map_err(StoreError::io("reading the journal segment", path))?;
-    let mut batch: Vec<Row> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for (place, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         // A last line without its end was being written when the gate died: its action never left.
         let Some(whole) = line.strip_suffix(b"\n") else { break };
-        let row = (whole.len() <= LINE_BYTES_MAX).then(|| decode(whole)).flatten();
-        match row {
-            Some(row) => {
-                if !is_recorded(&ledger.db, &row).map_err(StoreError::sql("recovering intents"))? {
-                    batch.push(row);
-                }
-            }
+        match (whole.len() <= LINE_BYTES_MAX).then(|| decode(whole)).flatten() {
+            Some(row) => rows.push(row),
             None => recovered.damaged.push(damaged(path, place.saturating_add(1))),
         }
-        if batch.len() >= BATCH_ROWS {
-            write(ledger, &mut batch, recovered)?;
-        }
     }
-    write(ledger, &mut batch, recovered)
+    let failed = || StoreError::sql("recovering intents");
+    let recorded = already_recorded(&ledger.db, &rows).map_err(failed())?;
+    rows.retain(|row| !recorded.contains(&row.id));
+    for batch in rows.chunks(BATCH_ROWS) {
+        let batch: Vec<&Row> = batch.iter().collect();
+        ledger.write(&batch, &[]).map_err(failed())?;
+        recovered.rows = recovered.rows.saturating_add(batch.len());
+    }
+    Ok(())
 }
 
-fn write(
-    ledger: &mut Ledger,
-    batch: &mut Vec<Row>,
-    recovered: &mut Recovered,
-) -> Result<(), StoreError> {
-    if batch.is_empty() {
-        return Ok(());
-    }
-    let rows: Vec<&Row> = batch.iter().collect();
-    ledger.write(&rows, &[]).map_err(StoreError::sql("recovering intents"))?;
-    recovered.rows = recovered.rows.saturating_add(batch.len());
-    batch.clear();
-    Ok(())
+/// The actions of a segment whose rows are in the database: an action's row comes after its intent.
+fn already_recorded(db: &Connection, rows: &[Row]) -> rusqlite::Result<HashSet<RequestId>> {
+    let Some(first) = rows.iter().map(|row| row.at).min() else { return Ok(HashSet::new()) };
+    let wanted = rows.iter().map(|row| row.id).collect();
+    recorded_among(db, seq_ended_before(db, first)?, &wanted)
 }
 
 fn damaged(path: &Path, line: usize) -> String {

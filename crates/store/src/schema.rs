@@ -83,7 +83,8 @@ CREATE TABLE transactions (
   first_in_minute INTEGER NOT NULL,
   hash BLOB NOT NULL
 ) STRICT;
-CREATE INDEX transactions_timestamp ON transactions (timestamp);
+CREATE INDEX transactions_ended ON transactions (timestamp + latency_us)
+  WHERE seq % 64 = 0 AND block_reason IS NOT 'interrupted';
 CREATE TABLE budget_snapshots (
   hour_start INTEGER NOT NULL,
   agent_id TEXT NOT NULL,

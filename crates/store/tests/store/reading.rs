@@ -51,6 +51,24 @@ fn filters_choose_rows() {
 }
 
 #[test]
+fn an_action_that_ran_for_long_is_found_by_when_it_was_asked() {
+    let folder = Folder::new();
+    let store = folder.store();
+    for number in 0..1_000_u32 {
+        act(&store, u128::from(number) + 1, noon_plus(i64::from(number) * 60), 1);
+    }
+    // Asked for with the first and ended with the last: its row is the last one.
+    let long = Row { latency_us: 60_000_000_000, ..row(5_000, noon_plus(1), 1) };
+    store.refused(long);
+    store.flush().unwrap();
+    let reader = store.reader().unwrap();
+    let early = Filter { from: Some(noon_plus(1)), to: Some(noon_plus(60)), ..Filter::default() };
+    assert_eq!(exported(&reader, &early).len(), 1);
+    let late = Filter { from: Some(noon_plus(900 * 60)), ..Filter::default() };
+    assert_eq!(exported(&reader, &late).len(), 100, "and it is none of those asked for late");
+}
+
+#[test]
 fn an_export_stops_when_told() {
     let folder = filled(100);
     let reader = agentguard_store::open_reader(folder.path()).unwrap();
