@@ -6,13 +6,15 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::headers::clean_request;
 use crate::stream::GuardedBody;
@@ -22,10 +24,18 @@ use crate::stream::GuardedBody;
 pub(crate) enum RequestBody {
     Empty,
     /// Read for its amount; the same bytes go out.
-    Memory(Bytes),
+    Memory(Held),
     Stream(Streamed),
     /// Read in part and given up: it must never go out as if it were whole.
     Unusable,
+}
+
+/// A body in memory, and its share of the room for such.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) bytes: Bytes,
+    #[expect(dead_code, reason = "held, and given back when it is dropped")]
+    pub(crate) room: OwnedSemaphorePermit,
 }
 
 /// A body that passes as it comes.
@@ -37,11 +47,16 @@ pub(crate) struct Streamed {
     sent: Arc<Sent>,
 }
 
-/// How much of a body has passed, and whether the client broke off.
+/// How much of a body has passed, whether the client broke off, and whether its call is over. Shared by
+/// the body and the call's end.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     bytes: AtomicU64,
     broke_off: AtomicBool,
+    /// The call is settled: nothing more of the body leaves.
+    over: AtomicBool,
+    /// Who waits for more of the body.
+    waiting: Mutex<Option<Waker>>,
 }
 
 /// Why a body did not come to its end.
@@ -53,6 +68,8 @@ pub(crate) enum BodyError {
     Upstream,
     /// Longer than is looked into.
     TooLong,
+    /// Its call is settled.
+    Over,
 }
 
 impl fmt::Display for BodyError {
@@ -61,6 +78,7 @@ impl fmt::Display for BodyError {
             Self::Client => "the client's body broke off",
             Self::Upstream => "the upstream's body broke off or was cut off",
             Self::TooLong => "the body is too long to look into",
+            Self::Over => "the call ended before its body",
         })
     }
 }
@@ -74,10 +92,10 @@ pub(crate) async fn read_whole(mut body: Incoming, bytes_max: usize) -> Result<B
         return Err(BodyError::TooLong);
     }
     let mut first = Bytes::new();
-    let mut more = BytesMut::new();
+    let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Client)?.into_data() else { continue };
-        let so_far = first.len().saturating_add(more.len());
+        let so_far = first.len().saturating_add(whole.len());
         if so_far.saturating_add(data.len()) > bytes_max {
             return Err(BodyError::TooLong);
         }
@@ -85,16 +103,11 @@ pub(crate) async fn read_whole(mut body: Incoming, bytes_max: usize) -> Result<B
         if so_far == 0 {
             first = data;
         } else {
-            more.extend_from_slice(&data);
+            whole.extend_from_slice(&std::mem::take(&mut first));
+            whole.extend_from_slice(&data);
         }
     }
-    if more.is_empty() {
-        return Ok(first);
-    }
-    let mut whole = BytesMut::with_capacity(first.len().saturating_add(more.len()));
-    whole.extend_from_slice(&first);
-    whole.extend_from_slice(&more);
-    Ok(whole.freeze())
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
 impl RequestBody {
@@ -133,6 +146,31 @@ impl Sent {
         self.broke_off.load(Ordering::Relaxed)
     }
 
+    /// Ends the upload: an upstream that answered early, or whose call was stopped, gets no more of it.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        let waiting = self.waiting.lock().take();
+        if let Some(waker) = waiting {
+            waker.wake();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    /// Is woken at the end. True if that has come.
+    fn wait(&self, context: &Context<'_>) -> bool {
+        let mut waiting = self.waiting.lock();
+        match &mut *waiting {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *waiting = Some(context.waker().clone()),
+        }
+        drop(waiting);
+        // After the waker stands: an end in between is seen here or wakes it.
+        self.is_over()
+    }
+
     fn add(&self, bytes: usize) {
         self.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -140,10 +178,16 @@ impl Sent {
 
 impl Streamed {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.sent.is_over() {
+            return Poll::Ready(self.cut_off());
+        }
         let next = match self.first.take() {
             Some(first) => Poll::Ready(Some(Ok(first))),
             None => Pin::new(&mut self.rest).poll_frame(context),
         };
+        if next.is_pending() && self.sent.wait(context) {
+            return Poll::Ready(self.cut_off());
+        }
         next.map(|frame| {
             let frame = frame?.map(clean_trailers).map_err(|_| {
                 self.sent.broke_off.store(true, Ordering::Relaxed);
@@ -154,6 +198,12 @@ impl Streamed {
             }
             Some(frame)
         })
+    }
+
+    /// An error, so that the upstream's connection is closed and what it got cannot look whole.
+    fn cut_off(&self) -> Option<Result<Frame<Bytes>, BodyError>> {
+        let is_whole = self.first.is_none() && self.rest.is_end_stream();
+        (!is_whole).then_some(Err(BodyError::Over))
     }
 }
 
@@ -179,8 +229,8 @@ impl Body for RequestBody {
         let this = self.get_mut();
         match this {
             Self::Empty => Poll::Ready(None),
-            Self::Memory(bytes) => {
-                let bytes = std::mem::take(bytes);
+            Self::Memory(held) => {
+                let bytes = std::mem::take(&mut held.bytes);
                 *this = Self::Empty;
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
@@ -192,7 +242,7 @@ impl Body for RequestBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
-            Self::Memory(bytes) => bytes.is_empty(),
+            Self::Memory(held) => held.bytes.is_empty(),
             Self::Stream(streamed) => streamed.first.is_none() && streamed.rest.is_end_stream(),
             Self::Unusable => false,
         }
@@ -201,8 +251,8 @@ impl Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
-            Self::Memory(bytes) => {
-                SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(u64::MAX))
+            Self::Memory(held) => {
+                SizeHint::with_exact(u64::try_from(held.bytes.len()).unwrap_or(u64::MAX))
             }
             Self::Stream(streamed) if streamed.first.is_none() => streamed.rest.size_hint(),
             Self::Stream(_) | Self::Unusable => SizeHint::default(),

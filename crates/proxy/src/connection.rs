@@ -7,8 +7,9 @@ use std::future::{Future as _, poll_fn};
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use agentguard_gate::StopWatch;
 use http::HeaderValue;
@@ -35,19 +36,22 @@ pub(crate) struct ConnectionState {
     cut: AtomicBool,
     /// An upstream's answer is on its way to the client.
     answering: AtomicBool,
+    /// How long the client may leave what is written to it unread, in milliseconds.
+    stall_limit_ms: AtomicU64,
     /// The kill switch of the stream under way. Held here and not in its body, because a body is not
     /// polled while a client does not read, and such a stream must end too.
     watch: Mutex<Pin<Box<Option<StopWatch>>>>,
 }
 
 impl ConnectionState {
-    pub(crate) fn new(client_ip: IpAddr) -> Arc<Self> {
+    pub(crate) fn new(client_ip: IpAddr, stall_limit: Duration) -> Arc<Self> {
         Arc::new(Self {
             client_ip,
             malformed: AtomicU8::new(0),
             last: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             answering: AtomicBool::new(false),
+            stall_limit_ms: AtomicU64::new(millis(stall_limit)),
             watch: Mutex::new(Box::pin(None)),
         })
     }
@@ -70,7 +74,7 @@ impl ConnectionState {
         self.last.store(true, Ordering::Relaxed);
     }
 
-    /// A switch ended it: what the system still holds for the client is thrown away, too.
+    /// A switch or a stalled client ended it: what the system still holds for the client is thrown away, too.
     pub(crate) fn cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
@@ -85,6 +89,15 @@ impl ConnectionState {
 
     pub(crate) fn is_answering(&self) -> bool {
         self.answering.load(Ordering::Relaxed)
+    }
+
+    /// What holds for the answer under way: its service's timeout.
+    pub(crate) fn set_stall_limit(&self, limit: Duration) {
+        self.stall_limit_ms.store(millis(limit), Ordering::Relaxed);
+    }
+
+    pub(crate) fn stall_limit(&self) -> Duration {
+        Duration::from_millis(self.stall_limit_ms.load(Ordering::Relaxed))
     }
 
     /// From now on the whole connection ends when the switch does. True if it has.
@@ -103,6 +116,10 @@ impl ConnectionState {
             None => Poll::Pending,
         }
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Tells every connection that the gate ends.
@@ -126,7 +143,7 @@ pub(crate) async fn serve(
     door: Arc<Door>,
     closing: Arc<Closing>,
 ) {
-    let state = ConnectionState::new(client_ip);
+    let state = ConnectionState::new(client_ip, door.options().upstream_timeout);
     let io = TokioIo::new(Socket::new(stream, Arc::clone(&state), Arc::clone(&door)));
     let service = service_fn(|request| {
         let (door, state) = (Arc::clone(&door), Arc::clone(&state));

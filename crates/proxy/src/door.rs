@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use agentguard_core::action::Unreadable;
 use agentguard_core::{Action, AgentId, Amount, Reason, Refusal};
-use agentguard_egress::{ApproveError, Guard, Passage, PlatformRoots, Upstream};
-use agentguard_gate::{Caller, Gate, Knock};
+use agentguard_egress::{ApproveError, Guard, Passage, PlatformRoots};
+use agentguard_gate::{Caller, Gate, Knock, Presented};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, ALLOW, VIA};
@@ -16,14 +15,14 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, StatusCode, Uri};
 use hyper::body::Incoming;
 
-use crate::amount::{self, Paper};
-use crate::body::{BodyError, RequestBody, Sent, read_whole};
+use crate::body::RequestBody;
 use crate::connection::ConnectionState;
 use crate::forward::{Admitted, destination_refusal};
 use crate::head_scan::Malformed;
+use crate::inspect::{Inspection, Prepared, noticing_waits};
 use crate::intents::{Birth, Intents, Standing};
 use crate::options::ProxyOptions;
-use crate::request::{self, NoTarget, Note, Target, Visit};
+use crate::request::{self, NoTarget, Note, Placed, Target, Visit};
 use crate::respond::{self, Answer};
 use crate::routes::{Route, Routes};
 use crate::{headers, identity, path};
@@ -34,6 +33,7 @@ pub(crate) struct Door {
     gate: Gate,
     routes: Routes,
     intents: Arc<Intents>,
+    inspection: Inspection,
     options: ArcSwap<ProxyOptions>,
     /// How this gate signs in `Via`.
     mark: String,
@@ -61,22 +61,6 @@ enum Recording {
     Asked,
 }
 
-/// Where a call goes.
-#[derive(Debug)]
-struct Placed {
-    route: Arc<Route>,
-    path: PathAndQuery,
-}
-
-/// A body ready to go, and what the call costs.
-#[derive(Debug)]
-struct Prepared {
-    amount: Amount,
-    body: RequestBody,
-    sent: Arc<Sent>,
-    standing: Standing,
-}
-
 impl Door {
     pub(crate) fn new(
         gate: Gate,
@@ -91,6 +75,7 @@ impl Door {
             gate,
             routes: Routes::new(guard, roots, Arc::clone(&options)),
             intents: Arc::default(),
+            inspection: Inspection::default(),
             options: ArcSwap::new(options),
             mark,
             via: via.unwrap_or(HeaderValue::from_static("1.1 agentguard")),
@@ -111,11 +96,10 @@ impl Door {
         connection: &Arc<ConnectionState>,
         request: Request<Incoming>,
     ) -> Answer {
-        let at = self.gate.now();
-        let visit = Visit { at, id: self.gate.request_id(at) };
+        let mut visit = self.visit();
         let (mut parts, body) = request.into_parts();
         let uri = std::mem::take(&mut parts.uri);
-        let turned_away = match self.call(connection, visit, &mut parts, &uri, body).await {
+        let turned_away = match self.call(connection, &mut visit, &mut parts, &uri, body).await {
             Ok(answer) => return answer,
             Err(turned_away) => *turned_away,
         };
@@ -142,10 +126,16 @@ impl Door {
         respond::closing_bytes(&refusal, id, date)
     }
 
+    /// A call that is made now.
+    fn visit(&self) -> Visit {
+        let at = self.gate.now();
+        Visit { at, id: self.gate.request_id(at) }
+    }
+
     async fn call(
         &self,
         connection: &Arc<ConnectionState>,
-        visit: Visit,
+        visit: &mut Visit,
         parts: &mut Parts,
         uri: &Uri,
         body: Incoming,
@@ -154,34 +144,58 @@ impl Door {
         let method = request::method_name(&parts.method);
         let (target, method) = match (request::target(&parts.method, uri), method) {
             (Ok(target), Some(method)) => (target, method),
-            (Err(nowhere), _) => return Ok(no_target(nowhere, visit)),
-            (Ok(_), None) => return Ok(no_method(visit)),
+            (Err(nowhere), _) => return Ok(no_target(nowhere, *visit)),
+            (Ok(_), None) => return Ok(no_method(*visit)),
         };
-        let caller = self.identify(connection, parts)?;
-        let agent = Some(caller.agent.id);
-        let options = self.options.load_full();
-        let placed = self.place(&target, &options).map_err(|refusal| asked(agent, refusal))?;
-        let action =
-            |amount| visit.action(Arc::clone(&method), &placed.path, &placed.route, amount);
-        let refused = |refusal| {
-            let record = Recording::Action(action(Amount::Free));
+        let knock = knock(connection, parts);
+        let mut caller = self.identify(&knock)?;
+        let place = self.place(&target).map_err(|refusal| asked(Some(caller.agent.id), refusal))?;
+        let (mut placed, options) = place;
+        let received = self.receive(&target, uri, &placed, parts, body, &options);
+        let (received, waited) = noticing_waits(received).await;
+        if waited {
+            // Its head may have come long ago. What counts is the moment at which it leaves, and
+            // nobody has heard its first name yet.
+            *visit = self.visit();
+        }
+        let refused = |caller: &Caller, visit: &Visit, placed: &Placed, refusal| {
+            let agent = Some(caller.agent.id);
+            let record = Recording::Action(visit.action(&method, placed, Amount::Free));
             Box::new(TurnedAway { agent, refusal, record })
         };
-        let place = self.check_place(&target, uri, &placed.route).await.map_err(refused)?;
-        let (upstream, exception) = place;
-        // Before amounts are read: they must be read from what the upstream will see.
-        headers::clean_request(&mut parts.headers);
-        let prepared =
-            prepare(parts, &placed, body, &options, &self.intents).await.map_err(refused)?;
+        let (prepared, mut exception) =
+            received.map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
+        if waited {
+            caller = self.identify(&knock)?;
+            let moved = self
+                .moved(&target, &placed)
+                .map_err(|refusal| asked(Some(caller.agent.id), refusal))?;
+            if let Some(moved) = moved {
+                placed = moved;
+                let approved = approve(&placed.route).await;
+                *visit = self.visit();
+                exception =
+                    approved.map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
+                caller = self.identify(&knock)?;
+            }
+        }
+        let upstream =
+            placed.route.upstream().map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
         let Prepared { amount, body, sent, standing } = prepared;
-        let permit = self.gate.admit(&caller, visit.id, action(amount)).await;
+        let action = visit.action(&method, &placed, amount);
+        let permit = self.gate.admit(&caller, visit.id, action).await;
         let permit = permit.map_err(|refusal| {
             let refusal = standing.explain(refusal);
-            Box::new(TurnedAway { agent, refusal, record: Recording::ByGate })
+            Box::new(TurnedAway {
+                agent: Some(caller.agent.id),
+                refusal,
+                record: Recording::ByGate,
+            })
         })?;
         let note = Note { sent, exception };
         let birth = self.birth(standing, parts, &placed.route);
-        let admitted = Admitted { visit, route: &placed.route, upstream, permit, note, birth };
+        let route = &placed.route;
+        let admitted = Admitted { visit: *visit, route, upstream, permit, note, birth };
         let request = self.outgoing(parts, placed.path.clone(), body);
         Ok(admitted.make(request, connection).await)
     }
@@ -206,52 +220,60 @@ impl Door {
     }
 
     /// Checks 1 to 3.
-    fn identify(&self, connection: &ConnectionState, parts: &Parts) -> Result<Caller, Refused> {
-        let knock = Knock {
-            presented: identity::presented(&parts.headers),
-            client_ip: connection.client_ip,
-            from_web_page: identity::is_from_web_page(&parts.headers),
-        };
-        self.gate.identify(&knock).map_err(|rebuff| asked(rebuff.agent_id, rebuff.refusal))
+    fn identify(&self, knock: &Knock) -> Result<Caller, Refused> {
+        self.gate.identify(knock).map_err(|rebuff| {
+            let mut refusal = rebuff.refusal;
+            if knock.from_web_page && matches!(knock.presented, Presented::Nothing) {
+                "a request from a web page, or to a `Host` that is neither an address nor `localhost`, needs an agent token"
+                    .clone_into(&mut refusal.message);
+            }
+            asked(rebuff.agent_id, refusal)
+        })
     }
 
-    /// Check 4, first part: the service.
-    fn place(&self, target: &Target<'_>, options: &Arc<ProxyOptions>) -> Result<Placed, Refusal> {
-        let route = self.routes.find(target.alias, &self.gate.directory(), options);
+    /// Check 4, first part: the service, as it is now.
+    fn place(&self, target: &Target<'_>) -> Result<(Placed, Arc<ProxyOptions>), Refusal> {
+        let options = self.options.load_full();
+        let route = self.routes.find(target.alias, &self.gate.directory(), &options);
         let route = route.ok_or_else(|| Refusal::plain(Reason::ServiceUnknown))?;
         let path = target.upstream_path(&route);
         let path = path.ok_or_else(|| Refusal::plain(Reason::BadRequest))?;
-        Ok(Placed { route, path })
+        Ok((Placed { route, path }, options))
     }
 
-    /// Check 4, second part: the path, and the destination guard.
-    async fn check_place<'a>(
+    /// The service's new place, if it was changed while the call waited.
+    fn moved(&self, target: &Target<'_>, before: &Placed) -> Result<Option<Placed>, Refusal> {
+        let (now, _) = self.place(target)?;
+        if Arc::ptr_eq(&now.route, &before.route) {
+            return Ok(None);
+        }
+        // Its amount was read as a call of that kind to that path.
+        let is_alike = now.route.service.kind == before.route.service.kind;
+        if !is_alike || now.path != before.path {
+            let message = "the service was changed while the request was on its way: send it again";
+            return Err(Refusal::with(Reason::ServiceUnknown, message.to_owned()));
+        }
+        Ok(Some(now))
+    }
+
+    /// Checks 4, second part, and 5: everything that may wait.
+    async fn receive(
         &self,
         target: &Target<'_>,
         uri: &Uri,
-        route: &'a Route,
-    ) -> Result<(&'a Upstream<RequestBody>, Option<&'static str>), Refusal> {
-        if let Err(escape) = path::check(target.path) {
-            let message = format!("the path may leave its service: {escape}");
-            return Err(Refusal::with(Reason::DestinationBlocked, message)
-                .detail("why", "path_escapes_base")
-                .detail("remedy", "send the path plainly, below the service's base URL"));
-        }
-        let whole = uri.path_and_query().map_or("", PathAndQuery::as_str);
-        if identity::holds_token_text(whole.as_bytes()) {
-            let message = "an agent token stands in the URL, where it would go upstream".to_owned();
-            return Err(Refusal::with(Reason::BadRequest, message)
-                .detail("remedy", "send the token as `X-AgentGuard-Token`"));
-        }
-        let upstream = route.upstream()?;
-        match upstream.approve().await {
-            Ok(approved) => Ok((upstream, exception(approved.passage()))),
-            Err(ApproveError::Blocked(blocked)) => Err(destination_refusal(&blocked)),
-            Err(ApproveError::Dns(error)) => {
-                tracing::warn!(service = %route.alias, %error, "a service's name is not resolved");
-                Err(Refusal::plain(Reason::UpstreamUnreachable))
-            }
-        }
+        placed: &Placed,
+        parts: &mut Parts,
+        body: Incoming,
+        options: &ProxyOptions,
+    ) -> Result<(Prepared, Option<&'static str>), Refusal> {
+        check_path(target, uri)?;
+        let exception = approve(&placed.route).await?;
+        // Before amounts are read: they must be read from what the upstream will see.
+        headers::clean_request(&mut parts.headers);
+        let bytes_max = options.max_body_inspect_bytes;
+        let prepared =
+            self.inspection.prepare(parts, placed, body, bytes_max, &self.intents).await?;
+        Ok((prepared, exception))
     }
 
     /// The reader of a new intent's id. Its answer is asked for as it is: in a compressed one the id
@@ -282,43 +304,41 @@ impl Door {
     }
 }
 
-/// Check 5: the amount, read from the body only where such a call names money.
-async fn prepare(
-    parts: &Parts,
-    placed: &Placed,
-    body: Incoming,
-    options: &ProxyOptions,
-    intents: &Intents,
-) -> Result<Prepared, Refusal> {
-    let (kind, path) = (placed.route.service.kind, placed.path.path());
-    let timeout = placed.route.timeout;
-    let late = |_| Refusal::with(Reason::BadRequest, "the request's body did not come".to_owned());
-    let Some(extractor) = amount::extractor(kind, &parts.method, &parts.headers, path) else {
-        let streamed = tokio::time::timeout(timeout, RequestBody::streamed(body));
-        let (body, sent) = streamed.await.map_err(late)?.map_err(broken)?;
-        return Ok(Prepared { amount: Amount::Free, body, sent, standing: Standing::Plain });
-    };
-    let standing = intents.standing(&placed.route.alias, extractor.touch(path));
-    let whole = tokio::time::timeout(timeout, read_whole(body, options.max_body_inspect_bytes));
-    match whole.await.map_err(late)? {
-        Ok(bytes) => {
-            let query = placed.path.query();
-            let paper = Paper { headers: &parts.headers, query, body: &bytes };
-            let amount = match standing {
-                Standing::Plain | Standing::Makes => extractor.read(paper),
-                // Whatever else it names: what it moves was never counted.
-                Standing::Uncounted => Amount::Unreadable(Unreadable::Missing),
-            };
-            let sent = Sent::whole(bytes.len());
-            Ok(Prepared { amount, body: RequestBody::Memory(bytes), sent, standing })
+/// What the caller shows.
+fn knock(connection: &ConnectionState, parts: &Parts) -> Knock {
+    Knock {
+        presented: identity::presented(&parts.headers),
+        client_ip: connection.client_ip,
+        from_web_page: identity::is_from_web_page(&parts.headers),
+    }
+}
+
+/// The path stays below its service, and no token stands in it.
+fn check_path(target: &Target<'_>, uri: &Uri) -> Result<(), Refusal> {
+    if let Err(escape) = path::check(target.path) {
+        let message = format!("the path may leave its service: {escape}");
+        return Err(Refusal::with(Reason::DestinationBlocked, message)
+            .detail("why", "path_escapes_base")
+            .detail("remedy", "send the path plainly, below the service's base URL"));
+    }
+    let whole = uri.path_and_query().map_or("", PathAndQuery::as_str);
+    if identity::holds_token_text(whole.as_bytes()) {
+        let message = "an agent token stands in the URL, where it would go upstream".to_owned();
+        return Err(Refusal::with(Reason::BadRequest, message)
+            .detail("remedy", "send the token as `X-AgentGuard-Token`"));
+    }
+    Ok(())
+}
+
+/// The destination guard's word on a service, with the opening that was used.
+async fn approve(route: &Route) -> Result<Option<&'static str>, Refusal> {
+    match route.upstream()?.approve().await {
+        Ok(approved) => Ok(exception(approved.passage())),
+        Err(ApproveError::Blocked(blocked)) => Err(destination_refusal(&blocked)),
+        Err(ApproveError::Dns(error)) => {
+            tracing::warn!(service = %route.alias, %error, "a service's name is not resolved");
+            Err(Refusal::plain(Reason::UpstreamUnreachable))
         }
-        Err(BodyError::TooLong) => Ok(Prepared {
-            amount: Amount::Unreadable(Unreadable::TooLong),
-            body: RequestBody::Unusable,
-            sent: Arc::default(),
-            standing,
-        }),
-        Err(error @ (BodyError::Client | BodyError::Upstream)) => Err(broken(error)),
     }
 }
 
@@ -333,11 +353,6 @@ const fn exception(passage: &Passage) -> Option<&'static str> {
 
 fn asked(agent: Option<AgentId>, refusal: Refusal) -> Refused {
     Box::new(TurnedAway { agent, refusal, record: Recording::Asked })
-}
-
-fn broken(_: BodyError) -> Refusal {
-    let message = "the request's body is malformed or broke off".to_owned();
-    Refusal::with(Reason::BadRequest, message)
 }
 
 fn no_target(nowhere: NoTarget, visit: Visit) -> Answer {

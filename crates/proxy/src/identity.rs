@@ -2,14 +2,19 @@
 //!
 //! Never here: whose token it is. The gate says that.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use agentguard_core::token::{BODY_CHARS, PREFIX, Token};
 use agentguard_gate::Presented;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use http::header::{AUTHORIZATION, ORIGIN};
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memmem;
+
+use crate::limits::DECODE_ROUNDS_MAX;
+use crate::path::decode_any;
 
 /// The header that carries nothing but a token.
 pub(crate) const TOKEN: HeaderName = HeaderName::from_static("x-agentguard-token");
@@ -44,30 +49,67 @@ pub(crate) fn presented(headers: &HeaderMap) -> Presented {
         .map_or(Presented::Nothing, |text| read(&text))
 }
 
-/// Whether a page in a browser sent it.
+/// Whether a page in a browser sent it, or may have: a page whose name was pointed at this machine
+/// after it was loaded sends no `Origin`, but it names itself in `Host`.
 pub(crate) fn is_from_web_page(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN)
+        || headers.get(HOST).is_some_and(|host| !host.to_str().is_ok_and(is_no_name))
         || headers.get_all(SEC_FETCH_SITE).iter().any(|value| {
             let site = value.as_bytes();
             site.eq_ignore_ascii_case(b"cross-site") || site.eq_ignore_ascii_case(b"same-site")
         })
 }
 
-/// Whether a header's value holds a guard token, plain or as Basic credentials.
+/// Whether a header holds a guard token: as its name, or in its value, plain, percent-encoded or in
+/// Basic credentials.
 pub(crate) fn holds_token(name: &HeaderName, value: &HeaderValue) -> bool {
-    if holds_token_text(value.as_bytes()) {
+    if holds_token_text(name.as_str().as_bytes()) || holds_token_text(value.as_bytes()) {
         return true;
     }
-    *name == AUTHORIZATION
-        && basic(value).is_some_and(|(user, password)| claims(&user) || claims(&password))
+    let encoded = after_scheme(value, b"basic").and_then(|text| BASE64.decode(text).ok());
+    encoded.is_some_and(|text| holds_token_text(&text))
+        || basic(value).is_some_and(|(user, password)| claims(&user) || claims(&password))
 }
 
-/// Whether a text holds a guard token.
+/// Whether a text holds a guard token, plain or percent-encoded, also more than once.
 pub(crate) fn holds_token_text(text: &[u8]) -> bool {
+    if holds_plainly(text) {
+        return true;
+    }
+    if !text.contains(&b'%') {
+        return false;
+    }
+    let mut text = decode_any(text);
+    for _ in 0..DECODE_ROUNDS_MAX {
+        if holds_plainly(&text) {
+            return true;
+        }
+        let next = decode_any(&text);
+        if next == text {
+            return false;
+        }
+        text = next;
+    }
+    false
+}
+
+fn holds_plainly(text: &[u8]) -> bool {
     memmem::find_iter(text, PREFIX.as_bytes()).any(|at| {
         let body = text.get(at.saturating_add(PREFIX.len())..).unwrap_or_default();
         body.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count() >= BODY_CHARS
     })
+}
+
+/// Whether a `Host` is an address or `localhost`: no page can have either as its own name.
+fn is_no_name(host: &str) -> bool {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').is_some_and(|(address, port)| {
+            address.parse::<Ipv6Addr>().is_ok() && (port.is_empty() || port.starts_with(':'))
+        });
+    }
+    let name = host.split(':').next().unwrap_or_default();
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok()
 }
 
 fn claims(text: &[u8]) -> bool {
@@ -164,6 +206,15 @@ mod tests {
         check("authorization", "Bearer sk_live_123", false);
         check("cookie", "a=ag_live_short", false);
         check("user-agent", "agent ag_live", false);
+        let encoded = A.replacen("ag_", "%61%67%5f", 1);
+        let twice = encoded.replace('%', "%25");
+        check("cookie", &format!("t={encoded}"), true);
+        check("referer", &format!("http://x/?t={twice}"), true);
+        check("cookie", "t=%61g_live_short; u=100%", false);
+        check("authorization", &format!("basic {}", STANDARD.encode(format!("x{A}y:z"))), true);
+        check("authorization", &format!("Basic {}", STANDARD.encode(&encoded)), true);
+        check("x-api-key", &format!("Basic {}", STANDARD.encode(format!("x:{A}"))), true);
+        check(&A.to_ascii_lowercase(), "1", true);
     }
 
     #[test]
@@ -175,6 +226,14 @@ mod tests {
             (headers(&[("sec-fetch-site", b"cross-site")]), true),
             (headers(&[("sec-fetch-site", b"same-site")]), true),
             (headers(&[("sec-fetch-site", b"none")]), false),
+            (headers(&[("host", b"127.0.0.1:8080")]), false),
+            (headers(&[("host", b"LOCALHOST.")]), false),
+            (headers(&[("host", b"[::1]:8080")]), false),
+            (headers(&[("host", b"evil.example:8080")]), true),
+            (headers(&[("host", b"127.0.0.1.evil.example")]), true),
+            (headers(&[("host", b"127.1")]), true),
+            (headers(&[("host", b"[::1]evil.example")]), true),
+            (headers(&[("host", b"localhost\xff")]), true),
         ] {
             assert_eq!(is_from_web_page(&pairs), expected, "{pairs:?}");
         }

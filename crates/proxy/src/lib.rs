@@ -17,6 +17,7 @@ mod forward;
 mod head_scan;
 mod headers;
 mod identity;
+mod inspect;
 mod intents;
 pub mod limits;
 mod listen;
@@ -26,6 +27,7 @@ mod request;
 mod respond;
 mod routes;
 mod socket;
+mod stall;
 mod stream;
 
 pub use listen::Proxy;

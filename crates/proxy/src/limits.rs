@@ -35,3 +35,14 @@ pub const INTENT_ID_BYTES_MAX: usize = 255;
 
 /// Requests for money that one Google Ads call may hold (Google's own limit is 10,000).
 pub const ADS_OPERATIONS_MAX: usize = 10_000;
+
+/// All bodies together that are held while they are read for their amount, in KiB: 64 of the largest
+/// by default, and tens of thousands of the usual ones. It bounds what callers can make the gate hold
+/// before anything is decided.
+pub const INSPECT_ROOM_KIB: u32 = 64 * 1024;
+
+/// A body up to here is read where it came in: that takes about a millisecond. Larger ones go aside.
+pub const READ_IN_PLACE_BYTES_MAX: usize = 64 * 1024;
+
+/// Large bodies that are read at once: some cores stay free for everything else.
+pub const LARGE_BODIES_READ_AT_ONCE: usize = 2;

@@ -158,7 +158,7 @@ fn decode(text: &[u8], malformed: Malformed) -> Result<Vec<u8>, Escape> {
 }
 
 /// As [`decode`], for paths that are compared and not judged: slashes become slashes.
-fn decode_any(text: &[u8]) -> Vec<u8> {
+pub(crate) fn decode_any(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((byte, after)) = rest.split_first() {

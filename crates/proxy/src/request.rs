@@ -11,6 +11,7 @@ use http::{Method, Uri};
 use serde_json::{Map, Value};
 
 use crate::body::Sent;
+use crate::identity::holds_token_text;
 use crate::routes::Route;
 
 /// Methods that pass, as the record names them.
@@ -58,12 +59,25 @@ pub(crate) struct Visit {
     pub(crate) id: RequestId,
 }
 
-/// What the door adds to the record of a call.
-#[derive(Clone, Debug)]
+/// Where a call goes.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) route: Arc<Route>,
+    pub(crate) path: PathAndQuery,
+}
+
+/// What the door adds to the record of a call. With it the call ends, and so does its upload.
+#[derive(Debug)]
 pub(crate) struct Note {
     pub(crate) sent: Arc<Sent>,
     /// The opening in the destination guard that was used, if one was.
     pub(crate) exception: Option<&'static str>,
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        self.sent.end();
+    }
 }
 
 impl Note {
@@ -114,16 +128,11 @@ impl Target<'_> {
 
 impl Visit {
     /// The call as the gate judges and records it.
-    pub(crate) fn action(
-        &self,
-        method: Arc<str>,
-        path: &PathAndQuery,
-        route: &Route,
-        amount: Amount,
-    ) -> Action {
+    pub(crate) fn action(&self, method: &Arc<str>, placed: &Placed, amount: Amount) -> Action {
+        let Placed { route, path } = placed;
         let facts = ApiFacts {
-            method,
-            masked_url: mask::target(&route.origin, path.path(), path.query()),
+            method: Arc::clone(method),
+            masked_url: masked(&route.origin, path.path(), path.query()),
             host: Arc::clone(&route.host),
             service: Some(Arc::clone(&route.alias)),
         };
@@ -134,12 +143,18 @@ impl Visit {
     pub(crate) fn unplaced(&self, method: &Method, uri: &Uri) -> Action {
         let facts = ApiFacts {
             method: method_name(method).unwrap_or_else(|| "OTHER".into()),
-            masked_url: mask::target("", uri.path(), uri.query()),
+            masked_url: masked("", uri.path(), uri.query()),
             host: "".into(),
             service: None,
         };
         Action { at: self.at, facts: Facts::Api(facts), amount: Amount::Free }
     }
+}
+
+/// The target for the record. A token that is hidden in a path by encoding must not stand there either.
+fn masked(origin: &str, path: &str, query: Option<&str>) -> String {
+    let hides_token = path.contains('%') && holds_token_text(path.as_bytes());
+    mask::target(origin, if hides_token { "/***" } else { path }, query)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
 use memchr::memmem;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -20,6 +21,7 @@ use crate::connection::ConnectionState;
 use crate::door::Door;
 use crate::head_scan::{HeadScan, Seen};
 use crate::respond::REQUEST_ID;
+use crate::stall::Stall;
 
 /// A socket whose reads and answers are looked at.
 #[derive(Debug)]
@@ -33,12 +35,13 @@ pub(crate) struct Socket {
     at_head: bool,
     /// What is left to write of an answer in place of hyper's. It is the last one: hyper closes.
     in_place: Bytes,
+    stall: Stall,
 }
 
 impl Socket {
     pub(crate) fn new(stream: TcpStream, state: Arc<ConnectionState>, door: Arc<Door>) -> Self {
         let (scan, in_place) = (HeadScan::new(), Bytes::new());
-        Self { stream, scan, state, door, at_head: true, in_place }
+        Self { stream, scan, state, door, at_head: true, in_place, stall: Stall::default() }
     }
 
     /// Whether what hyper writes here is an answer of its own. If so, the gate's stands ready.
@@ -53,7 +56,9 @@ impl Socket {
 
     fn poll_in_place(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.in_place.is_empty() {
-            let written = ready!(Pin::new(&mut self.stream).poll_write(context, &self.in_place))?;
+            let written = Pin::new(&mut self.stream).poll_write(context, &self.in_place);
+            let again = || SockRef::from(&self.stream).send(&self.in_place);
+            let written = ready!(self.stall.watch(context, &self.state, written, again))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -120,7 +125,9 @@ impl AsyncWrite for Socket {
             return Poll::Ready(Ok(bytes.len()));
         }
         ready!(this.poll_in_place(context))?;
-        Pin::new(&mut this.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut this.stream).poll_write(context, bytes);
+        let again = || SockRef::from(&this.stream).send(bytes);
+        this.stall.watch(context, &this.state, written, again)
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -150,7 +157,9 @@ impl AsyncWrite for Socket {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
         ready!(this.poll_in_place(context))?;
-        Pin::new(&mut this.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
+        let again = || SockRef::from(&this.stream).send_vectored(slices);
+        this.stall.watch(context, &this.state, written, again)
     }
 
     fn is_write_vectored(&self) -> bool {

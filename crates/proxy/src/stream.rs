@@ -84,6 +84,7 @@ impl GuardedBody {
         let permit = Some(permit);
         let ledger = Ledger { permit, status, is_streaming, note, bytes_out: 0, birth: None };
         connection.set_answering(true);
+        connection.set_stall_limit(idle_limit);
         Self { inner, ledger, connection, idle_limit, watched: false, idle: None, heard_at: None }
     }
 
@@ -206,8 +207,12 @@ impl Ledger {
 
     fn close(&mut self, end: End) {
         let Some(permit) = self.permit.take() else { return };
-        // The head decides: an upstream that said yes has taken the money, whatever becomes of the rest.
-        let spent = if self.status < 400 { Spent::AsReserved } else { Spent::Nothing };
+        // The head decides: an upstream that said yes has taken the money, whatever becomes of the
+        // rest. A status that HTTP does not know says nothing, and is no way to get money back.
+        let said_no = (400..=599).contains(&self.status);
+        let spent = if said_no { Spent::Nothing } else { Spent::AsReserved };
+        // What is not on the record must not go on: the rest of the upload stays here.
+        self.note.sent.end();
         let mut facts = self.note.facts(self.bytes_out);
         let failure = match end {
             End::Whole => None,

@@ -2,11 +2,12 @@
 
 use ::http::Method;
 use agentguard_core::rule::RuleType;
+use agentguard_core::service::ServiceKind;
 use agentguard_proxy::ProxyOptions;
 use agentguard_testkit::http;
 use serde_json::json;
 
-use crate::world::{World, check_refused};
+use crate::world::{World, check_refused, scripted, service};
 
 #[tokio::test]
 async fn charges_are_counted_as_form_and_as_json() {
@@ -172,17 +173,34 @@ async fn a_body_over_the_limit_is_refused_only_where_it_must_be_read() {
     assert_eq!(world.form("/proxy/plain/echo", &long).await.status.as_u16(), 200);
     // The same without a length up front.
     let wire = format!(
-        "POST /proxy/stripe/v1/charges HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n{:x}\r\n{long}\r\n0\r\n\r\n",
+        "POST /proxy/stripe/v1/charges HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n{:x}\r\n{long}\r\n0\r\n\r\n",
         long.len()
     );
     let got = http::raw(world.addr, wire.as_bytes()).await;
     assert_eq!(http::raw_statuses(&got), [403]);
     let short = "amount=5&currency=usd&source=tok_visa";
     let wire = format!(
-        "POST /proxy/stripe/v1/charges HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n{:x}\r\n{short}\r\n0\r\n\r\n",
+        "POST /proxy/stripe/v1/charges HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n{:x}\r\n{short}\r\n0\r\n\r\n",
         short.len()
     );
     let got = http::raw(world.addr, wire.as_bytes()).await;
     assert_eq!(http::raw_statuses(&got), [200]);
     assert_eq!(world.upstream.stats().taken_minor["usd"], 5);
+}
+
+#[tokio::test]
+async fn only_a_status_that_says_no_gives_the_money_back() {
+    let world = World::new().await;
+    let mut total = 0;
+    for (head, cost) in [
+        (&["HTTP/1.1 999 Odd\r\ncontent-length: 0\r\n\r\n"], 1_000_000),
+        (&["HTTP/1.1 600 Odd\r\ncontent-length: 0\r\n\r\n"], 1_000_000),
+        (&["HTTP/1.1 599 No\r\ncontent-length: 0\r\n\r\n"], 0),
+        (&["HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n"], 1_000_000),
+    ] {
+        world.put(service("odd", &scripted(head).await, ServiceKind::Stripe));
+        world.form("/proxy/odd/v1/charges", "amount=100&currency=usd&source=tok_visa").await;
+        total += cost;
+        assert_eq!(world.spent().0.micros(), total, "{head:?}");
+    }
 }

@@ -30,7 +30,7 @@ async fn end_to_end_headers_pass_and_the_others_do_not() {
                 ("upgrade", "websocket"),
                 ("x-agentguard-token", &world.token),
                 ("x-agentguard-other", "1"),
-                ("host", "evil.example"),
+                ("host", "elsewhere.example"),
                 ("via", "1.0 before"),
             ],
         )
@@ -61,18 +61,31 @@ async fn a_guard_token_never_goes_upstream() {
     let bearer = format!("Bearer {token}");
     let basic = format!("Basic {}", base64(&format!("user:{token}")));
     let cookie = format!("session=1; token={token}");
+    let encoded = format!("token=%61g_live_{}", token.trim_start_matches("ag_live_"));
+    let twice = format!("http://x/?t=ag%255flive_{}", token.trim_start_matches("ag_live_"));
+    let inner = format!("Basic {}", base64(&format!("x{token}:y")));
     for headers in [
         vec![("x-agentguard-token", token.as_str())],
         vec![("authorization", bearer.as_str())],
         vec![("authorization", basic.as_str())],
         vec![("x-api-key", token.as_str())],
         vec![("x-agentguard-token", token.as_str()), ("cookie", cookie.as_str())],
+        vec![("cookie", encoded.as_str()), ("referer", twice.as_str())],
+        vec![("authorization", inner.as_str())],
+        vec![("x-api-key", basic.as_str())],
+        vec![(token.as_str(), "1")],
     ] {
         let answer = world.get_with("/proxy/plain/echo", &headers).await;
         assert_eq!(answer.status.as_u16(), 200, "{}", answer.text());
         assert_eq!(world.last_row().await.agent_id, Some(world.agent));
     }
     assert_eq!(world.upstream.stats().guard_tokens_seen, 0);
+    for request in world.upstream.requests() {
+        for name in ["cookie", "referer", "authorization", "x-api-key"] {
+            assert!(!request.headers.contains_key(name), "{request:?}");
+        }
+        assert!(!request.headers.contains_key(token.to_ascii_lowercase()), "{request:?}");
+    }
 }
 
 #[tokio::test]
@@ -131,7 +144,7 @@ async fn a_head_request_has_the_length_and_no_body() {
 #[tokio::test]
 async fn header_bytes_that_are_no_utf8_pass() {
     let world = World::new().await;
-    let wire = b"GET /proxy/plain/echo HTTP/1.1\r\nHost: x\r\nX-Raw: caf\xe9\xff\r\nConnection: close\r\n\r\n";
+    let wire = b"GET /proxy/plain/echo HTTP/1.1\r\nHost: localhost\r\nX-Raw: caf\xe9\xff\r\nConnection: close\r\n\r\n";
     let got = http::raw(world.addr, wire).await;
     assert_eq!(http::raw_statuses(&got), [200]);
     let seen = world.upstream.requests().pop().unwrap();
@@ -141,7 +154,7 @@ async fn header_bytes_that_are_no_utf8_pass() {
 #[tokio::test]
 async fn expect_100_continue_works() {
     let world = World::new().await;
-    let wire = b"POST /proxy/plain/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\nhello";
+    let wire = b"POST /proxy/plain/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\nhello";
     let got = http::raw(world.addr, wire).await;
     assert_eq!(http::raw_statuses(&got).last(), Some(&200), "{}", String::from_utf8_lossy(&got));
     let seen = world.upstream.requests().pop().unwrap();

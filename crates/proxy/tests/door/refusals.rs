@@ -52,6 +52,24 @@ async fn a_web_page_cannot_spend() {
 }
 
 #[tokio::test]
+async fn a_name_that_a_page_could_point_here_needs_a_token() {
+    let world = World::new().await;
+    for host in ["evil.example", "evil.example:8080", "localhost.evil.example", "x", "[::1", ""] {
+        let answer = world.get_with("/proxy/plain/echo", &[("host", host)]).await;
+        check_refused(&world, &answer, 401, "UNAUTHENTICATED").await;
+        let token = ("x-agentguard-token", world.token.as_str());
+        let answer = world.get_with("/proxy/plain/echo", &[("host", host), token]).await;
+        assert_eq!(answer.status.as_u16(), 200, "{host}");
+    }
+    for host in
+        ["localhost", "LocalHost.:8080", "127.0.0.1:1", "192.168.1.7", "[::1]:8080", "[::1]"]
+    {
+        let answer = world.get_with("/proxy/plain/echo", &[("host", host)]).await;
+        assert_eq!(answer.status.as_u16(), 200, "{host}");
+    }
+}
+
+#[tokio::test]
 async fn a_revoked_agent_stays_out() {
     let world = World::new().await;
     world.change(Change::RevokeAgent(world.agent));
@@ -195,6 +213,16 @@ async fn a_token_in_the_url_does_not_leave() {
     let answer = world.get(&path).await;
     let row = check_refused(&world, &answer, 400, "BAD_REQUEST").await;
     assert!(!row.target.contains(&world.token), "{}", row.target);
+    let encoded = world.token.replacen("ag_", "%61g%5F", 1);
+    let twice = world.token.replacen("ag_", "%2561g_", 1);
+    for path in
+        [format!("echo?key={encoded}"), format!("echo/{encoded}"), format!("echo?k={twice}")]
+    {
+        let answer = world.get(&format!("/proxy/plain/{path}")).await;
+        let row = check_refused(&world, &answer, 400, "BAD_REQUEST").await;
+        let body = world.token.trim_start_matches("ag_live_");
+        assert!(!row.target.contains(body), "{}", row.target);
+    }
     assert_eq!(world.upstream.stats().requests, 0);
 }
 

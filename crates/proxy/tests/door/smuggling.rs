@@ -8,7 +8,7 @@ use agentguard_core::service::ServiceKind;
 
 use crate::world::{World, scripted, service};
 
-const HEAD: &str = "POST /proxy/plain/echo HTTP/1.1\r\nHost: x\r\n";
+const HEAD: &str = "POST /proxy/plain/echo HTTP/1.1\r\nHost: localhost\r\n";
 
 async fn check(world: &World, wire: &str) {
     let before = world.upstream.stats();
@@ -66,15 +66,15 @@ async fn two_readings_of_a_length_are_refused() {
 #[tokio::test]
 async fn bad_line_ends_and_folds_are_refused() {
     let world = World::new().await;
-    check(&world, "GET /proxy/plain/echo HTTP/1.1\nHost: x\n\n").await;
-    check(&world, "GET /proxy/plain/echo HTTP/1.1\r\nHost: x\nX: y\r\n\r\n").await;
+    check(&world, "GET /proxy/plain/echo HTTP/1.1\nHost: localhost\n\n").await;
+    check(&world, "GET /proxy/plain/echo HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n").await;
     check(&world, &format!("{HEAD}X: a\rb\r\n\r\n")).await;
     check(&world, &format!("{HEAD}X: a\r\n folded\r\n\r\n")).await;
     check(&world, &format!("{HEAD}X: a\0b\r\n\r\n")).await;
     check(&world, &format!("{HEAD}X\r\n\r\n")).await;
-    check(&world, "GET /proxy/plain/echo#x HTTP/1.1\r\nHost: x\r\n\r\n").await;
-    check(&world, "GET  /proxy/plain/echo HTTP/1.1\r\nHost: x\r\n\r\n").await;
-    check(&world, "GET /proxy/plain/a b HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    check(&world, "GET /proxy/plain/echo#x HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    check(&world, "GET  /proxy/plain/echo HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    check(&world, "GET /proxy/plain/a b HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn oversize_heads_are_refused() {
 async fn a_request_hidden_behind_another_is_not_run() {
     let world = World::new().await;
     // The length wins or the chunks win; neither may make the second request appear.
-    let hidden = "GET /proxy/plain/status/201 HTTP/1.1\r\nHost: x\r\n\r\n";
+    let hidden = "GET /proxy/plain/status/201 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let wire = format!(
         "{HEAD}Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}",
         5 + hidden.len()
@@ -126,7 +126,7 @@ async fn a_request_hidden_behind_another_is_not_run() {
 async fn chunked_bodies_pass_and_close_their_connection() {
     let world = World::new().await;
     let wire = format!(
-        "{HEAD}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\nGET /proxy/plain/echo HTTP/1.1\r\nHost: x\r\n\r\n"
+        "{HEAD}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\n\r\nGET /proxy/plain/echo HTTP/1.1\r\nHost: localhost\r\n\r\n"
     );
     let got = raw(world.addr, wire.as_bytes()).await;
     assert_eq!(raw_statuses(&got), [200], "{}", String::from_utf8_lossy(&got));
@@ -138,8 +138,9 @@ async fn chunked_bodies_pass_and_close_their_connection() {
 #[tokio::test]
 async fn requests_in_a_row_are_answered_in_order() {
     let world = World::new().await;
-    let one = "POST /proxy/plain/status/201 HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
-    let two = "GET /proxy/plain/status/202 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let one = "POST /proxy/plain/status/201 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello";
+    let two =
+        "GET /proxy/plain/status/202 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let got = raw(world.addr, format!("{one}\r\n{two}").as_bytes()).await;
     assert_eq!(raw_statuses(&got), [201, 202]);
 }
@@ -160,7 +161,7 @@ async fn a_request_names_one_host() {
 #[tokio::test]
 async fn a_bad_head_behind_a_good_request_is_answered_in_turn() {
     let world = World::new().await;
-    let good = "GET /proxy/plain/status/404 HTTP/1.1\r\nHost: x\r\n\r\n";
+    let good = "GET /proxy/plain/status/404 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let got = raw(world.addr, format!("{good}GET / HTTP/9\r\n\r\n").as_bytes()).await;
     let text = String::from_utf8_lossy(&got);
     assert_eq!(raw_statuses(&got), [404, 400], "{text}");

@@ -9,7 +9,7 @@ use agentguard_proxy::ProxyOptions;
 use agentguard_testkit::http;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::world::{World, service};
+use crate::world::{World, connect, service};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -73,20 +73,10 @@ async fn trailers_pass() {
 
 /// A client that asks and then does not read.
 async fn stalled(world: &World, path: &str) -> tokio::net::TcpStream {
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    let mut stream = connect(socket, world.addr).await;
-    let wire = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut stream = connect(world.addr).await;
+    let wire = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     stream.write_all(wire.as_bytes()).await.unwrap();
     stream
-}
-
-#[expect(clippy::disallowed_methods, reason = "a test's own client")]
-async fn connect(
-    socket: tokio::net::TcpSocket,
-    addr: std::net::SocketAddr,
-) -> tokio::net::TcpStream {
-    socket.connect(addr).await.unwrap()
 }
 
 #[tokio::test]

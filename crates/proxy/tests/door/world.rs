@@ -29,7 +29,7 @@ use agentguard_testkit::http::{self, Answer};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -220,6 +220,14 @@ pub(crate) async fn scripted(pieces: &'static [&'static str]) -> String {
     base
 }
 
+/// A client's own connection, with as little room for what it does not read as there is.
+#[expect(clippy::disallowed_methods, reason = "a test's own client")]
+pub(crate) async fn connect(addr: SocketAddr) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(addr).await.unwrap()
+}
+
 pub(crate) fn settings(allowed: &[&str]) -> Settings {
     Settings {
         zone: Zone::named("UTC").unwrap(),
@@ -324,11 +332,14 @@ impl Registry for MemoryRegistry {
             Change::Stop(stop) => data.stops.push(stop),
             Change::Reload { .. } => {}
             Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
-            other @ (Change::RotateToken { .. }
-            | Change::RemoveRule(_)
-            | Change::ClearRules(_)
-            | Change::RemoveService(_)
-            | Change::Import(_)) => panic!("this store keeps no {other:?}"),
+            Change::RotateToken { agent_id, token_hash } => {
+                let agents = data.agents.iter_mut().filter(|record| record.agent.id == agent_id);
+                agents.for_each(|record| record.token_hash = token_hash);
+            }
+            Change::RemoveService(alias) => data.services.retain(|old| old.alias != alias),
+            other @ (Change::RemoveRule(_) | Change::ClearRules(_) | Change::Import(_)) => {
+                panic!("this store keeps no {other:?}")
+            }
         }
         accept(&data).map_err(RegistryError::Invalid)?;
         *kept = data.clone();
