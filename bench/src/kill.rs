@@ -20,17 +20,7 @@ pub(crate) fn run() -> Vec<Figure> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let upstream = runtime.block_on(Upstream::start());
-    let base_url = upstream.base_url();
-    gate.cli_json(&[
-        "service",
-        "set",
-        "test",
-        "--base-url",
-        &base_url,
-        "--allow-private",
-        "--json",
-    ]);
-    gate.cli_json(&["rule", "clear", "--json"]);
+    gate.serve("test", "generic", &upstream);
 
     let (mut clients, mut upstreams) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

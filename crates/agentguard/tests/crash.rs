@@ -29,19 +29,7 @@ async fn crashes_lose_nothing_with_process_durability_either() {
 async fn crash_over_and_over(config: GateConfig, rounds: u64) {
     let upstream = Upstream::start().await;
     let mut gate = GateProcess::start(env!("CARGO_BIN_EXE_agentguard"), config);
-    let base_url = upstream.base_url();
-    gate.cli_json(&[
-        "service",
-        "set",
-        "stripe",
-        "--base-url",
-        &base_url,
-        "--kind",
-        "stripe",
-        "--allow-private",
-        "--json",
-    ]);
-    gate.cli_json(&["rule", "clear", "--json"]);
+    gate.serve("stripe", "stripe", &upstream);
     gate.cli_json(&[
         "rule",
         "add",

@@ -73,7 +73,7 @@ exec "$GATE" "$@""#,
     let config = GateConfig::new().env("AHEAD", ahead.to_str().unwrap()).env("GATE", GATE);
     let mut gate = GateProcess::start(wrapper, config);
     let upstream = Upstream::start().await;
-    serve_stripe(&gate, &upstream);
+    gate.serve("stripe", "stripe", &upstream);
     gate.cli_json(&["rule", "add", "--type", "daily_budget", "--param", "limit=1.00", "--json"]);
     assert_eq!(charge(&gate).await.0, 200);
     assert!(gate.terminate().success());
@@ -113,7 +113,7 @@ fn a_harmed_or_newer_database_is_named_and_left_as_it_is() {
 async fn every_kind_of_tampering_is_found_and_the_first_bad_row_is_named() {
     let mut gate = GateProcess::start(GATE, GateConfig::new());
     let upstream = Upstream::start().await;
-    serve_stripe(&gate, &upstream);
+    gate.serve("stripe", "stripe", &upstream);
     for _ in 0..20 {
         assert_eq!(charge(&gate).await.0, 200);
     }
@@ -168,22 +168,6 @@ fn verified(gate: &GateProcess) -> (bool, Option<u64>) {
     let ok = said["ok"].as_bool().unwrap();
     assert_eq!(output.status.code(), Some(i32::from(!ok)), "{said}");
     (ok, said["first_bad"]["row"].as_u64())
-}
-
-fn serve_stripe(gate: &GateProcess, upstream: &Upstream) {
-    let base_url = upstream.base_url();
-    gate.cli_json(&[
-        "service",
-        "set",
-        "stripe",
-        "--base-url",
-        &base_url,
-        "--kind",
-        "stripe",
-        "--allow-private",
-        "--json",
-    ]);
-    gate.cli_json(&["rule", "clear", "--json"]);
 }
 
 /// The management endpoint, for a gate whose token file only it can see.

@@ -75,19 +75,7 @@ async fn curl_sees_a_refusal_with_its_rule_and_remedy() {
 async fn start(kind: &str) -> (GateProcess, Upstream) {
     let upstream = Upstream::start().await;
     let gate = GateProcess::start(env!("CARGO_BIN_EXE_agentguard"), GateConfig::new());
-    let base_url = upstream.base_url();
-    gate.cli_json(&[
-        "service",
-        "set",
-        kind,
-        "--base-url",
-        &base_url,
-        "--kind",
-        kind,
-        "--allow-private",
-        "--json",
-    ]);
-    gate.cli_json(&["rule", "clear", "--json"]);
+    gate.serve(kind, kind, &upstream);
     (gate, upstream)
 }
 

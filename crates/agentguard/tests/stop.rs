@@ -19,17 +19,7 @@ const STREAMS: u64 = 200;
 async fn a_kill_ends_200_open_streams_and_survives_a_crash() {
     let upstream = Upstream::start().await;
     let mut gate = GateProcess::start(env!("CARGO_BIN_EXE_agentguard"), GateConfig::new());
-    let base_url = upstream.base_url();
-    gate.cli_json(&[
-        "service",
-        "set",
-        "test",
-        "--base-url",
-        &base_url,
-        "--allow-private",
-        "--json",
-    ]);
-    gate.cli_json(&["rule", "clear", "--json"]);
+    gate.serve("test", "generic", &upstream);
     let url = format!("{}/stream?events=endless&interval_ms=50", gate.proxy_url("test"));
     let mut readers = Vec::new();
     for _ in 0..STREAMS {

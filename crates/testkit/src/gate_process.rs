@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::gate_config::{ADMIN, DASHBOARD, GateConfig, PROXY, SERVER};
+use crate::upstream::Upstream;
 use crate::{ports, process};
 
 /// A debug binary on a busy machine, migrations included, is ready well within this.
@@ -170,6 +171,14 @@ impl GateProcess {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
             panic!("{args:?} printed no JSON ({e}): {}", process::show(&output))
         })
+    }
+
+    /// Puts an upstream behind an alias and takes the default rules away: where most tests begin.
+    pub fn serve(&self, alias: &str, kind: &str, upstream: &Upstream) {
+        let base_url = upstream.base_url();
+        let url = ["--base-url", base_url.as_str(), "--kind", kind, "--allow-private", "--json"];
+        self.cli_json(&[&["service", "set", alias][..], &url].concat());
+        self.cli_json(&["rule", "clear", "--json"]);
     }
 
     pub fn proxy_addr(&self) -> SocketAddr {
