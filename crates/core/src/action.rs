@@ -188,6 +188,15 @@ impl Action {
         }
     }
 
+    /// The same, to be kept: methods are shared, not copied.
+    pub fn shared_verb(&self) -> Arc<str> {
+        match &self.facts {
+            Facts::Api(api) => Arc::clone(&api.method),
+            Facts::Web(web) => Arc::clone(&web.method),
+            Facts::Exec(_) | Facts::Browser(_) | Facts::Pipe(_) => self.verb().into(),
+        }
+    }
+
     /// The target, as the record names it.
     pub fn target(&self) -> &str {
         match &self.facts {

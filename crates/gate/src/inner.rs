@@ -89,7 +89,7 @@ impl Inner {
             agent_id,
             at: action.at,
             door: action.door(),
-            verb: action.verb().to_owned(),
+            verb: action.shared_verb(),
             target: action.target().to_owned(),
             service: action.service().cloned(),
             amount: action.money(),

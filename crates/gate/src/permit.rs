@@ -170,7 +170,7 @@ impl Open {
             agent_id: Some(entry.agent.id),
             at: action.at,
             door: action.door(),
-            verb: action.verb().to_owned(),
+            verb: action.shared_verb(),
             service: action.service().cloned(),
             amount,
             cost,

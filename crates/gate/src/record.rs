@@ -70,7 +70,7 @@ pub struct Row {
     /// Through which door.
     pub door: Door,
     /// Method or verb.
-    pub verb: String,
+    pub verb: Arc<str>,
     /// Where to, masked.
     pub target: String,
     /// Which service.

@@ -71,7 +71,7 @@ pub(crate) fn decode(line: &[u8]) -> Option<Row> {
         agent_id: Some(AgentId(line.agent)),
         at: Timestamp::from_micros(line.at),
         door: line.door,
-        verb: line.verb,
+        verb: line.verb.into(),
         target: line.target,
         service: line.service,
         amount,
@@ -207,7 +207,7 @@ mod tests {
         let eur = Money::new(12_500_000, Currency::parse("EUR").unwrap()).unwrap();
         for target in ["https://a.com/x", "", "\"\\\n\r\t\u{0}\u{1f}\u{7f}é𝄞", "\\u0041"] {
             let row = read_back(&action("POST", target, Amount::Exact(eur)), 13_000_000);
-            assert_eq!((row.verb.as_str(), row.target.as_str()), ("POST", target));
+            assert_eq!((&*row.verb, row.target.as_str()), ("POST", target));
             assert_eq!((row.amount, row.cost.micros()), (Some(eur), 13_000_000));
             assert_eq!(row.at.as_micros(), 1_700_000_000_123_456);
             assert_eq!(row.service.as_deref(), Some("stripe"));
@@ -229,7 +229,7 @@ mod tests {
             }),
             amount: Amount::Free,
         };
-        assert_eq!(read_back(&action, 0).verb, "é".repeat(INTENT_TEXT_BYTES_MAX / 2));
+        assert_eq!(*read_back(&action, 0).verb, *"é".repeat(INTENT_TEXT_BYTES_MAX / 2));
     }
 
     #[test]
