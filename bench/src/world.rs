@@ -109,6 +109,7 @@ pub(crate) fn gate(rules: Vec<RuleSpec>, record: Arc<dyn Record>) -> Gate {
     let settings = Settings {
         zone: Zone::UTC,
         rates: Arc::new(Rates::default()),
+        prices: Arc::default(),
         allow_client_ips: vec!["127.0.0.0/8".parse().expect("a network")],
         durability: Durabilities::default(),
     };

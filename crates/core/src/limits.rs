@@ -32,3 +32,13 @@ pub const RISK_REFUSALS_TO_STOP: u32 = 5;
 
 /// Bytes of a URL that are kept on the record after masking.
 pub const TARGET_URL_BYTES_MAX: usize = 2_048;
+
+/// Bytes of a model's name. Fine-tunes have the longest, well under this.
+pub const MODEL_NAME_BYTES_MAX: usize = 256;
+
+/// Models with a price. The built-in table has a few hundred.
+pub const PRICES_MAX: usize = 10_000;
+
+/// The most tokens that one call can be said to have, a hundred times the largest context of today. A
+/// count beyond it is taken for nonsense.
+pub const TOKENS_MAX: u64 = 1_000_000_000;

@@ -9,7 +9,7 @@ use agentguard_core::rule::RuleSpec;
 use agentguard_core::service::Service;
 use agentguard_core::time::Zone;
 use agentguard_core::token::TokenHash;
-use agentguard_core::{Agent, AgentId, AgentStatus, Policy, Rates, RuleSetId};
+use agentguard_core::{Agent, AgentId, AgentStatus, Policy, PriceTable, Rates, RuleSetId};
 
 use crate::stop::Stop;
 use crate::turnstile::Turnstile;
@@ -65,6 +65,7 @@ pub struct Directory {
     by_id: HashMap<AgentId, Arc<Entry>>,
     services: HashMap<String, Arc<Service>>,
     sole: Option<Arc<Entry>>,
+    prices: Arc<PriceTable>,
     data: PolicyData,
     version: u64,
 }
@@ -74,6 +75,7 @@ pub struct Directory {
 pub(crate) struct Compile<'a> {
     pub(crate) zone: &'a Zone,
     pub(crate) rates: Arc<Rates>,
+    pub(crate) prices: &'a Arc<PriceTable>,
     pub(crate) version: u64,
 }
 
@@ -111,6 +113,7 @@ impl Directory {
             by_id: HashMap::new(),
             services,
             sole: None,
+            prices: Arc::clone(with.prices),
             data: PolicyData::default(),
             version: with.version,
         };
@@ -161,6 +164,11 @@ impl Directory {
     /// The service of an alias.
     pub fn service(&self, alias: &str) -> Option<&Arc<Service>> {
         self.services.get(alias)
+    }
+
+    /// What models cost.
+    pub const fn prices(&self) -> &Arc<PriceTable> {
+        &self.prices
     }
 
     /// As it is stored.

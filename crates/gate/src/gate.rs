@@ -7,8 +7,8 @@ use std::sync::Arc;
 use agentguard_core::explain::{Explanation, explain};
 use agentguard_core::time::{DAY_MICROS, Zone};
 use agentguard_core::{
-    Action, AgentId, AgentStatus, Counters, Door, MicroUsd, Rates, Reason, Refusal, RequestId,
-    Timestamp, wire,
+    Action, AgentId, AgentStatus, Counters, Door, MicroUsd, PriceTable, Rates, Reason, Refusal,
+    RequestId, Timestamp, wire,
 };
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
@@ -63,6 +63,8 @@ pub struct Settings {
     pub zone: Zone,
     /// Currency rates.
     pub rates: Arc<Rates>,
+    /// What models cost: the program's own figures, and those of the configuration over them.
+    pub prices: Arc<PriceTable>,
     /// Who may knock at all.
     pub allow_client_ips: Vec<IpNet>,
     /// How safe intents must be.
@@ -99,7 +101,12 @@ impl Gate {
         let data = registry.load()?;
         let history = registry.history(now.plus_micros(-HISTORY_MICROS))?;
         let mut turnstiles = restored(&history, &settings.zone, now);
-        let with = Compile { zone: &settings.zone, rates: Arc::clone(&settings.rates), version: 1 };
+        let with = Compile {
+            zone: &settings.zone,
+            rates: Arc::clone(&settings.rates),
+            prices: &settings.prices,
+            version: 1,
+        };
         let fresh = || Turnstile::new(Counters::new(settings.zone.clone(), now));
         let directory = Directory::compile(data, &with, |id| {
             Arc::clone(turnstiles.entry(id).or_insert_with(fresh))

@@ -238,9 +238,10 @@ impl Inner {
     pub(crate) fn change(&self, actor: &Actor, change: Change) -> Result<(), ChangeError> {
         let settings = self.settings.load_full();
         let (zone, rates) = (settings.zone.clone(), Arc::clone(&settings.rates));
+        let prices = Arc::clone(&settings.prices);
         // Compile before the commit: what does not compile must not be stored.
         let accept = Box::new(move |data: &PolicyData| {
-            let with = Compile { zone: &zone, rates, version: 0 };
+            let with = Compile { zone: &zone, rates, prices: &prices, version: 0 };
             let unused = Counters::new(zone.clone(), Timestamp::default());
             Directory::compile(data.clone(), &with, |_| Turnstile::new(unused.clone())).map(|_| ())
         });
@@ -256,7 +257,12 @@ impl Inner {
         settings: &Settings,
     ) -> Result<Directory, String> {
         let version = self.directory.load().version().wrapping_add(1);
-        let with = Compile { zone: &settings.zone, rates: Arc::clone(&settings.rates), version };
+        let with = Compile {
+            zone: &settings.zone,
+            rates: Arc::clone(&settings.rates),
+            prices: &settings.prices,
+            version,
+        };
         Directory::compile(data, &with, |id| self.turnstile_of(id))
     }
 

@@ -154,6 +154,7 @@ impl Endpoint {
         let settings = Settings {
             zone: Zone::UTC,
             rates: Arc::new(Rates::default()),
+            prices: Arc::default(),
             allow_client_ips: Vec::new(),
             durability: Durabilities::default(),
         };

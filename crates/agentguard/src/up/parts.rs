@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentguard_core::PriceTable;
 use agentguard_egress::{BlockedNames, DangerAllow};
 use agentguard_gate::ports::Durabilities;
 use agentguard_gate::{Durability, Settings};
@@ -21,6 +22,8 @@ pub(super) fn settings(config: &Config) -> Settings {
     Settings {
         zone: config.timezone.clone(),
         rates: Arc::new(config.currency_rates.clone()),
+        // Without a table every model is without a price, which refuses.
+        prices: Arc::new(PriceTable::built_in().unwrap_or_default()),
         allow_client_ips: config.proxy.allow_client_ips.clone(),
         durability: durabilities(&config.audit.durability),
     }

@@ -145,6 +145,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         zone: Zone::UTC,
         rates: Arc::new(Rates::default()),
+        prices: Arc::default(),
         allow_client_ips: vec!["127.0.0.0/8".parse().unwrap()],
         durability: Durabilities::default(),
     }

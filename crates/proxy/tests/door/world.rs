@@ -13,7 +13,8 @@ use agentguard_core::rule::{RuleAction, RuleSpec, RuleType};
 use agentguard_core::service::{Service, ServiceKind};
 use agentguard_core::time::Zone;
 use agentguard_core::{
-    Agent, AgentId, AgentStatus, Currency, MicroUsd, Rates, RuleId, RuleSetId, Timestamp,
+    Agent, AgentId, AgentStatus, Currency, MicroUsd, PriceTable, Rates, RuleId, RuleSetId,
+    Timestamp,
 };
 use agentguard_egress::{BlockedNames, Guard, PlatformRoots, Resolver, Resolving};
 use agentguard_gate::ports::{
@@ -232,6 +233,7 @@ pub(crate) fn settings(allowed: &[&str]) -> Settings {
     Settings {
         zone: Zone::named("UTC").unwrap(),
         rates: Arc::new(Rates::new([(Currency::parse("EUR").unwrap(), 1_080_000)]).unwrap()),
+        prices: Arc::new(PriceTable::built_in().unwrap()),
         allow_client_ips: allowed.iter().map(|net| net.parse().unwrap()).collect(),
         durability: Durabilities::default(),
     }
