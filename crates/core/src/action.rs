@@ -100,8 +100,30 @@ pub enum Amount {
     UpTo(Money),
     /// Money should be there and could not be read.
     Unreadable(Unreadable),
-    /// A model that has no price.
-    Unpriced(String),
+    /// It costs, and nobody can say how much at the most.
+    Unpriced(Unpriced),
+}
+
+/// What has no price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unpriced {
+    /// A model of this name; empty where none is named.
+    Model(String),
+    /// Calls of this kind: they are paid for by something else than tokens.
+    Call,
+    /// Something that the call asks for on top of its tokens.
+    Extra(&'static str),
+}
+
+impl std::fmt::Display for Unpriced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Model(name) if name.is_empty() => f.write_str("no model is named"),
+            Self::Model(name) => write!(f, "model `{name}` has no price"),
+            Self::Call => f.write_str("what calls of this kind cost cannot be counted"),
+            Self::Extra(what) => write!(f, "what {what} costs cannot be bounded"),
+        }
+    }
 }
 
 /// Why an amount could not be read. Closed, so that what agents hear is never made of their input.

@@ -3,7 +3,7 @@
 //! Rules are looked at in their order, and the first that refuses is the one reported. What cannot be
 //! evaluated refuses. Nothing is counted here: [`Counters`] applies what a verdict allows.
 
-use crate::action::{Action, Amount, Unreadable};
+use crate::action::{Action, Amount, Unpriced, Unreadable};
 use crate::counters::Counters;
 use crate::door::Door;
 use crate::hit::{Hit, Period};
@@ -66,8 +66,8 @@ pub struct Raised {
 pub enum Why {
     /// Money should be there and could not be read.
     Unreadable(Unreadable),
-    /// A model without a price where money is limited.
-    Unpriced(String),
+    /// Something without a price where money is limited.
+    Unpriced(Unpriced),
     /// A currency without a rate where money is limited.
     NoRate(Currency),
     /// A rule's condition is met.
@@ -132,7 +132,7 @@ pub(crate) fn cost(action: &Action, policy: &Policy) -> Result<MicroUsd, Why> {
     match &action.amount {
         Amount::Free => Ok(MicroUsd::ZERO),
         Amount::Unreadable(problem) => Err(Why::Unreadable(*problem)),
-        Amount::Unpriced(model) if policy.limits_money(action) => Err(Why::Unpriced(model.clone())),
+        Amount::Unpriced(what) if policy.limits_money(action) => Err(Why::Unpriced(what.clone())),
         Amount::Unpriced(_) => Ok(MicroUsd::ZERO),
         Amount::Exact(money) | Amount::UpTo(money) => match policy.rates().to_usd(*money) {
             Some(usd) => Ok(usd),

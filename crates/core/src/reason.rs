@@ -34,6 +34,7 @@ pub enum Reason {
     RiskNightAmount,
     BadRequest,
     RequestTooLarge,
+    ReservationExceeded,
     LoopDetected,
     AuditUnavailable,
     UpstreamTimeout,
@@ -44,7 +45,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Unauthenticated,
         Self::AgentRevoked,
         Self::ClientIpDenied,
@@ -69,6 +70,7 @@ impl Reason {
         Self::RiskNightAmount,
         Self::BadRequest,
         Self::RequestTooLarge,
+        Self::ReservationExceeded,
         Self::LoopDetected,
         Self::AuditUnavailable,
         Self::UpstreamTimeout,

@@ -100,7 +100,7 @@ fn message(why: &Why, agent: &str) -> String {
         Why::Unreadable(problem) => {
             format!("the amount of this call cannot be read: {}", problem.text())
         }
-        Why::Unpriced(model) => format!("model `{model}` has no price, and a budget applies"),
+        Why::Unpriced(what) => format!("{what}, and a budget or limit applies"),
         Why::NoRate(currency) => {
             format!("there is no rate from {currency} to USD, and a budget or limit applies")
         }

@@ -66,8 +66,8 @@ pub const fn row(reason: Reason) -> Row {
             ..deny("AMOUNT_UNREADABLE", 403, -32003, "the amount of this call cannot be read")
         },
         Reason::PriceUnknown => Row {
-            remedy: "an operator can set a price for the model",
-            ..deny("PRICE_UNKNOWN", 403, -32003, "the price of this model is not known")
+            remedy: "an operator can set a price (`agentguard price set MODEL …`), or add an extractor for calls that no model price covers",
+            ..deny("PRICE_UNKNOWN", 403, -32003, "the price of this call is not known")
         },
         Reason::CurrencyUnknown => Row {
             remedy: "an operator can add a rate under `currency_rates` in the configuration",
@@ -138,6 +138,15 @@ pub const fn row(reason: Reason) -> Row {
         Reason::RequestTooLarge => Row {
             remedy: "send less",
             ..deny("REQUEST_TOO_LARGE", 413, -32602, "the request is too large")
+        },
+        Reason::ReservationExceeded => Row {
+            remedy: "ask for a larger maximum of output tokens; an operator can check the model's price and limits",
+            ..deny(
+                "RESERVATION_EXCEEDED",
+                403,
+                -32003,
+                "the answer ran past what was reserved for it, and was cut",
+            )
         },
         Reason::LoopDetected => Row {
             remedy: "an operator must correct the service's base URL, which leads back to the gate",

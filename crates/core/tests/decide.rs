@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use agentguard_core::action::{ApiFacts, ExecFacts, WebFacts};
+use agentguard_core::action::{ApiFacts, ExecFacts, Unpriced, WebFacts};
 use agentguard_core::counters::Consequence;
 use agentguard_core::money::{Money, parse_micros};
 use agentguard_core::policy::Surroundings;
@@ -187,7 +187,7 @@ fn action(step: &toml::Table, at: Timestamp) -> Action {
     let amount = match step.get("amount").map(|value| value.as_str().unwrap()) {
         None => Amount::Free,
         Some("unreadable") => Amount::Unreadable(agentguard_core::action::Unreadable::Malformed),
-        Some("unpriced") => Amount::Unpriced("gpt-x".into()),
+        Some("unpriced") => Amount::Unpriced(Unpriced::Model("gpt-x".into())),
         Some(text) => {
             let (kind, text) = text.strip_prefix("up to ").map_or((0, text), |rest| (1, rest));
             let (number, code) = text.split_once(' ').unwrap_or((text, "USD"));

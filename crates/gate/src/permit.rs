@@ -79,6 +79,11 @@ impl Permit {
         self.open.as_ref().map(|open| open.id)
     }
 
+    /// What it has set aside.
+    pub fn reserved(&self) -> MicroUsd {
+        self.open.as_ref().map_or(MicroUsd::ZERO, |open| open.pass.cost())
+    }
+
     /// Which switch ended it, if one did.
     pub fn stopped(&self) -> Option<Reason> {
         self.open.as_ref().and_then(|open| open.pass.stopped())

@@ -4,30 +4,36 @@
 //! spelling which an upstream may forgive slips past. Whatever is doubtful is unreadable, and the gate
 //! refuses that.
 //!
-//! Never here: prices of models, or what a response says.
+//! Never here: what a response says (`meter`).
 
 mod form;
 mod google_ads;
 mod json;
+mod model;
 mod stripe;
 
-use agentguard_core::action::Unreadable;
+use agentguard_core::action::{Unpriced, Unreadable};
 use agentguard_core::service::ServiceKind;
-use agentguard_core::{Amount, Money};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use agentguard_core::{Amount, Money, PriceTable};
+use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, Method};
 
 use crate::intents::Touch;
 use crate::path;
+pub(crate) use model::{Api, Plan, Planned};
 
 /// How one kind of call names its money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extractor {
     Stripe(stripe::Call),
     GoogleAds(google_ads::Call),
+    /// By the tokens of a model.
+    Model(Api),
+    /// Paid for in a way that is not known here.
+    Uncounted,
 }
 
-/// What is read: everything of a request that may name money.
+/// What is read: everything of a request that may name money. The body is inflated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paper<'a> {
     pub(crate) headers: &'a HeaderMap,
@@ -50,7 +56,13 @@ pub(crate) fn extractor(
     let found = match kind {
         ServiceKind::Stripe => stripe::call(&path::loosely(path)).map(Extractor::Stripe),
         ServiceKind::GoogleAds => google_ads::call(&path::loosely(path)).map(Extractor::GoogleAds),
-        ServiceKind::Openai | ServiceKind::Anthropic | ServiceKind::Generic => None,
+        // Over a connection of its own, anything could be asked for.
+        ServiceKind::Openai | ServiceKind::Anthropic if headers.contains_key(UPGRADE) => {
+            return Some(Extractor::Uncounted);
+        }
+        ServiceKind::Openai | ServiceKind::Anthropic => model::call(kind, &path::loosely(path))
+            .map(|api| api.map_or(Extractor::Uncounted, Extractor::Model)),
+        ServiceKind::Generic => None,
     };
     let overridden = || METHOD_OVERRIDES.iter().any(|name| headers.contains_key(*name));
     found.filter(|_| *method == Method::POST || overridden())
@@ -61,22 +73,36 @@ impl Extractor {
     pub(crate) fn touch(self, path: &str) -> Touch<'_> {
         match self {
             Self::Stripe(call) => stripe::touch(call, path),
-            Self::GoogleAds(_) => Touch::Nothing,
+            Self::GoogleAds(_) | Self::Model(_) | Self::Uncounted => Touch::Nothing,
         }
     }
 
     /// The amount; what cannot be read for certain is `Unreadable`.
-    pub(crate) fn read(self, paper: Paper<'_>) -> Amount {
+    pub(crate) fn read(self, paper: Paper<'_>, prices: &PriceTable) -> Planned {
         let found = match self {
             Self::Stripe(call) => stripe::read(call, paper),
             Self::GoogleAds(call) => google_ads::read(call, paper),
+            Self::Model(api) => return model_plan(api, paper, prices).unwrap_or_else(unreadable),
+            Self::Uncounted => return Planned::plain(Amount::Unpriced(Unpriced::Call)),
         };
         match found {
-            Ok(Some(money)) => Amount::Exact(money),
-            Ok(None) => Amount::Free,
-            Err(problem) => Amount::Unreadable(problem),
+            Ok(Some(money)) => Planned::plain(Amount::Exact(money)),
+            Ok(None) => Planned::plain(Amount::Free),
+            Err(problem) => unreadable(problem),
         }
     }
+}
+
+fn model_plan(api: Api, paper: Paper<'_>, prices: &PriceTable) -> Result<Planned, Unreadable> {
+    match media(paper)? {
+        Media::Json => model::plan(api, paper.body, prices),
+        Media::Empty => Err(Unreadable::Missing),
+        Media::Form => Err(Unreadable::Encoding),
+    }
+}
+
+fn unreadable(problem: Unreadable) -> Planned {
+    Planned::plain(Amount::Unreadable(problem))
 }
 
 /// Money, none, or why that cannot be said.
@@ -90,13 +116,9 @@ enum Media {
     Form,
 }
 
-/// The body's type by its headers. More than one header, an unknown charset or a compressed body
-/// could be read in another way by the upstream.
+/// The body's type by its headers. More than one header or an unknown charset could be read in another
+/// way by the upstream.
 fn media(paper: Paper<'_>) -> Result<Media, Unreadable> {
-    let mut codings = paper.headers.get_all(CONTENT_ENCODING).iter();
-    if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(Unreadable::Encoding);
-    }
     if paper.body.is_empty() {
         return Ok(Media::Empty);
     }
@@ -149,7 +171,9 @@ mod tests {
         check(ServiceKind::Stripe, Method::POST, "/v1/charges", true);
         check(ServiceKind::Stripe, Method::GET, "/v1/charges", false);
         check(ServiceKind::Generic, Method::POST, "/v1/charges", false);
-        check(ServiceKind::Openai, Method::POST, "/v1/chat/completions", false);
+        check(ServiceKind::Openai, Method::POST, "/v1/chat/completions", true);
+        check(ServiceKind::Openai, Method::POST, "/v1/images/generations", true);
+        check(ServiceKind::Openai, Method::GET, "/v1/models", false);
         check(
             ServiceKind::GoogleAds,
             Method::POST,
@@ -169,9 +193,6 @@ mod tests {
             (vec![json], "{}", Ok(Media::Json)),
             (vec![("content-type", "Application/JSON; charset=UTF-8")], "{}", Ok(Media::Json)),
             (vec![("content-type", "application/x-www-form-urlencoded")], "a", Ok(Media::Form)),
-            (vec![json, ("content-encoding", "identity")], "{}", Ok(Media::Json)),
-            (vec![json, ("content-encoding", "gzip")], "{}", Err(Unreadable::Encoding)),
-            (vec![("content-encoding", "br")], "", Err(Unreadable::Encoding)),
             (vec![], "{}", Err(Unreadable::Encoding)),
             (vec![json, json], "{}", Err(Unreadable::Encoding)),
             (vec![("content-type", "text/plain")], "{}", Err(Unreadable::Encoding)),

@@ -17,10 +17,11 @@ use hyper::body::Incoming;
 
 use crate::body::RequestBody;
 use crate::connection::ConnectionState;
-use crate::forward::{Admitted, destination_refusal};
+use crate::forward::{Admitted, Readers, destination_refusal};
 use crate::head_scan::Malformed;
-use crate::inspect::{Inspection, Prepared, noticing_waits};
+use crate::inspect::{Inspection, Prepared, With, noticing_waits};
 use crate::intents::{Birth, Intents, Standing};
+use crate::meter::Drains;
 use crate::options::ProxyOptions;
 use crate::request::{self, NoTarget, Note, Placed, Target, Visit};
 use crate::respond::{self, Answer};
@@ -34,6 +35,7 @@ pub(crate) struct Door {
     routes: Routes,
     intents: Arc<Intents>,
     inspection: Inspection,
+    drains: Arc<Drains>,
     options: ArcSwap<ProxyOptions>,
     /// How this gate signs in `Via`.
     mark: String,
@@ -76,6 +78,7 @@ impl Door {
             routes: Routes::new(guard, roots, Arc::clone(&options)),
             intents: Arc::default(),
             inspection: Inspection::default(),
+            drains: Arc::default(),
             options: ArcSwap::new(options),
             mark,
             via: via.unwrap_or(HeaderValue::from_static("1.1 agentguard")),
@@ -88,6 +91,11 @@ impl Door {
 
     pub(crate) fn options(&self) -> Arc<ProxyOptions> {
         self.options.load_full()
+    }
+
+    /// Waits for what goes on after clients are gone.
+    pub(crate) async fn finish(&self) {
+        self.drains.finish().await;
     }
 
     /// Answers one request.
@@ -181,7 +189,7 @@ impl Door {
         }
         let upstream =
             placed.route.upstream().map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
-        let Prepared { amount, body, sent, standing } = prepared;
+        let Prepared { amount, body, sent, standing, plan } = prepared;
         let action = visit.action(&method, &placed, amount);
         let permit = self.gate.admit(&caller, visit.id, action).await;
         let permit = permit.map_err(|refusal| {
@@ -195,7 +203,8 @@ impl Door {
         let note = Note { sent, exception };
         let birth = self.birth(standing, parts, &placed.route);
         let route = &placed.route;
-        let admitted = Admitted { visit: *visit, route, upstream, permit, note, birth };
+        let readers = Readers { birth, plan, drains: Arc::clone(&self.drains) };
+        let admitted = Admitted { visit: *visit, route, upstream, permit, note, readers };
         let request = self.outgoing(parts, placed.path.clone(), body);
         Ok(admitted.make(request, connection).await)
     }
@@ -270,9 +279,12 @@ impl Door {
         let exception = approve(&placed.route).await?;
         // Before amounts are read: they must be read from what the upstream will see.
         headers::clean_request(&mut parts.headers);
-        let bytes_max = options.max_body_inspect_bytes;
-        let prepared =
-            self.inspection.prepare(parts, placed, body, bytes_max, &self.intents).await?;
+        let with = With {
+            bytes_max: options.max_body_inspect_bytes,
+            intents: &self.intents,
+            prices: Arc::clone(self.gate.directory().prices()),
+        };
+        let prepared = self.inspection.prepare(parts, placed, body, with).await?;
         Ok((prepared, exception))
     }
 

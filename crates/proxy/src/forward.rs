@@ -8,17 +8,21 @@ use std::sync::Arc;
 use agentguard_core::{Reason, Refusal};
 use agentguard_egress::{Blocked, SendError, Upstream};
 use agentguard_gate::{Outcome, Permit, Spent};
-use http::{Request, Response, Version};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, Request, Response, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 
+use crate::amount::Plan;
 use crate::body::{AnswerBody, RequestBody};
 use crate::connection::ConnectionState;
 use crate::headers;
 use crate::intents::Birth;
+use crate::meter::{Drains, Meter};
 use crate::request::{Note, Visit};
 use crate::respond::{self, Answer};
 use crate::routes::Route;
-use crate::stream::GuardedBody;
+use crate::stream::{GuardedBody, Ledger};
 
 /// A call that may be made.
 #[derive(Debug)]
@@ -28,8 +32,18 @@ pub(crate) struct Admitted<'a> {
     pub(crate) upstream: &'a Upstream<RequestBody>,
     pub(crate) permit: Permit,
     pub(crate) note: Note,
+    pub(crate) readers: Readers,
+}
+
+/// What looks at the answer as it passes.
+#[derive(Debug)]
+pub(crate) struct Readers {
     /// Reads the id of the intent that the call makes, if it makes one.
     pub(crate) birth: Option<Birth>,
+    /// How the answer says what the call cost, if it does.
+    pub(crate) plan: Option<Plan>,
+    /// Where the rest of an answer is read when its client is gone.
+    pub(crate) drains: Arc<Drains>,
 }
 
 /// Why there is no answer of the upstream.
@@ -72,15 +86,20 @@ impl Admitted<'_> {
         headers::clean_response(&mut head.headers);
         respond::name(&mut head.headers, self.visit.id);
         head.version = Version::HTTP_11;
-        let body = GuardedBody::new(
-            body,
-            self.permit,
-            (head.status.as_u16(), &head.headers),
-            self.note,
-            Arc::clone(connection),
-            self.route.timeout,
-        )
-        .watched_by(self.birth);
+        let Readers { birth, plan, drains } = self.readers;
+        let is_events = is_events(&head.headers);
+        let meter = plan
+            .filter(|_| head.status.is_success())
+            .map(|plan| Meter::new(plan, &head.headers, is_events));
+        if meter.as_ref().is_some_and(Meter::changes_length) {
+            head.headers.remove(CONTENT_LENGTH);
+        }
+        let is_streaming =
+            is_events || (!head.headers.contains_key(CONTENT_LENGTH) && !body.is_end_stream());
+        let ledger = Ledger::new(self.permit, head.status.as_u16(), is_streaming, self.note)
+            .read_by(birth, meter);
+        let body =
+            GuardedBody::new(body, ledger, drains, Arc::clone(connection), self.route.timeout);
         Response::from_parts(head, AnswerBody::Upstream { body })
     }
 
@@ -123,6 +142,14 @@ impl Admitted<'_> {
             }
         }
     }
+}
+
+/// Whether an answer is a stream of events.
+fn is_events(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| {
+        let name = kind.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+    })
 }
 
 /// Which check of the destination guard said no, and what would change that.

@@ -10,16 +10,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentguard_core::action::Unreadable;
-use agentguard_core::{Amount, Reason, Refusal};
+use agentguard_core::action::{Unpriced, Unreadable};
+use agentguard_core::{Amount, PriceTable, Reason, Refusal};
 use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::amount::{self, Extractor, Paper};
+use crate::amount::{self, Extractor, Paper, Plan, Planned};
 use crate::body::{BodyError, Held, RequestBody, Sent, read_whole};
+use crate::inflate::{Coding, Inflater};
 use crate::intents::{Intents, Standing};
 use crate::limits::{INSPECT_ROOM_KIB, LARGE_BODIES_READ_AT_ONCE, READ_IN_PLACE_BYTES_MAX};
 use crate::request::Placed;
@@ -39,6 +42,16 @@ pub(crate) struct Prepared {
     pub(crate) body: RequestBody,
     pub(crate) sent: Arc<Sent>,
     pub(crate) standing: Standing,
+    /// How its answer is settled, where that says what the call cost.
+    pub(crate) plan: Option<Plan>,
+}
+
+/// What a body is read with.
+#[derive(Clone, Debug)]
+pub(crate) struct With<'a> {
+    pub(crate) bytes_max: usize,
+    pub(crate) intents: &'a Intents,
+    pub(crate) prices: Arc<PriceTable>,
 }
 
 impl Default for Inspection {
@@ -55,40 +68,48 @@ impl Inspection {
     /// Check 5: the amount, read from the body only where such a call names money.
     pub(crate) async fn prepare(
         &self,
-        parts: &Parts,
+        parts: &mut Parts,
         placed: &Placed,
         body: Incoming,
-        bytes_max: usize,
-        intents: &Intents,
+        with: With<'_>,
     ) -> Result<Prepared, Refusal> {
         let (kind, path) = (placed.route.service.kind, placed.path.path());
         let timeout = placed.route.timeout;
-        let Some(extractor) = amount::extractor(kind, &parts.method, &parts.headers, path) else {
-            let streamed = tokio::time::timeout(timeout, RequestBody::streamed(body));
-            let (body, sent) = streamed.await.map_err(|_| late())?.map_err(broken)?;
-            return Ok(Prepared { amount: Amount::Free, body, sent, standing: Standing::Plain });
-        };
-        let standing = intents.standing(&placed.route.alias, extractor.touch(path));
-        match self.take_in(body, bytes_max, timeout).await? {
-            Some((bytes, room)) => {
-                let amount = match standing {
-                    Standing::Plain | Standing::Makes => {
-                        self.read(extractor, parts, placed, &bytes).await?
-                    }
-                    // Whatever else it names: what it moves was never counted.
-                    Standing::Uncounted => Amount::Unreadable(Unreadable::Missing),
-                };
-                let sent = Sent::whole(bytes.len());
-                let body = RequestBody::Memory(Held { bytes, room });
-                Ok(Prepared { amount, body, sent, standing })
+        let extractor = match amount::extractor(kind, &parts.method, &parts.headers, path) {
+            None => return passing(body, Amount::Free, timeout).await,
+            Some(Extractor::Uncounted) => {
+                return passing(body, Amount::Unpriced(Unpriced::Call), timeout).await;
             }
-            None => Ok(Prepared {
+            Some(extractor) => extractor,
+        };
+        let standing = with.intents.standing(&placed.route.alias, extractor.touch(path));
+        let Some((bytes, room)) = self.take_in(body, with.bytes_max, timeout).await? else {
+            return Ok(Prepared {
                 amount: Amount::Unreadable(Unreadable::TooLong),
                 body: RequestBody::Unusable,
                 sent: Arc::default(),
                 standing,
-            }),
-        }
+                plan: None,
+            });
+        };
+        let planned = match standing {
+            Standing::Plain | Standing::Makes => {
+                self.read(extractor, parts, placed, &bytes, with).await?
+            }
+            // Whatever else it names: what it moves was never counted.
+            Standing::Uncounted => Planned::plain(Amount::Unreadable(Unreadable::Missing)),
+        };
+        let Planned { amount, plan, rewritten } = planned;
+        let bytes = match rewritten {
+            Some(rewritten) => {
+                as_rewritten(&mut parts.headers);
+                rewritten
+            }
+            None => bytes,
+        };
+        let sent = Sent::whole(bytes.len());
+        let body = RequestBody::Memory(Held { bytes, room });
+        Ok(Prepared { amount, body, sent, standing, plan })
     }
 
     /// The whole body and the room it takes; none if it is too long to be looked into.
@@ -117,33 +138,57 @@ impl Inspection {
         }
     }
 
-    /// The amount. A large body is read aside: a megabyte of JSON takes tens of milliseconds, and a
-    /// stop must not wait behind it.
+    /// The amount. A large or compressed body is read aside: a megabyte of JSON takes tens of
+    /// milliseconds, and a stop must not wait behind it.
     async fn read(
         &self,
         extractor: Extractor,
         parts: &Parts,
         placed: &Placed,
         bytes: &Bytes,
-    ) -> Result<Amount, Refusal> {
+        with: With<'_>,
+    ) -> Result<Planned, Refusal> {
         let query = placed.path.query();
-        if bytes.len() <= READ_IN_PLACE_BYTES_MAX {
-            return Ok(extractor.read(Paper { headers: &parts.headers, query, body: bytes }));
+        let coding = Coding::of(&parts.headers);
+        let With { bytes_max, prices, .. } = with;
+        if coding == Coding::Plain && bytes.len() <= READ_IN_PLACE_BYTES_MAX {
+            let paper = Paper { headers: &parts.headers, query, body: bytes };
+            return Ok(extractor.read(paper, &prices));
         }
         let reader = Arc::clone(&self.readers).acquire_owned();
         let reader = bounded(placed.route.timeout, reader).await?;
         let (headers, path, bytes) = (parts.headers.clone(), placed.path.clone(), bytes.clone());
         let reading = tokio::task::spawn_blocking(move || {
-            let amount =
-                extractor.read(Paper { headers: &headers, query: path.query(), body: &bytes });
+            let planned = match Inflater::whole(coding, &bytes, bytes_max) {
+                Ok(body) => {
+                    let paper = Paper { headers: &headers, query: path.query(), body: &body };
+                    extractor.read(paper, &prices)
+                }
+                Err(_) => Planned::plain(Amount::Unreadable(Unreadable::Encoding)),
+            };
             drop(reader);
-            amount
+            planned
         });
         reading.await.map_err(|error| {
             tracing::error!(%error, "reading the amount of a large body");
             Refusal::plain(Reason::Internal)
         })
     }
+}
+
+/// A body of which nothing has to be read.
+async fn passing(body: Incoming, amount: Amount, timeout: Duration) -> Result<Prepared, Refusal> {
+    let streamed = tokio::time::timeout(timeout, RequestBody::streamed(body));
+    let (body, sent) = streamed.await.map_err(|_| late())?.map_err(broken)?;
+    Ok(Prepared { amount, body, sent, standing: Standing::Plain, plan: None })
+}
+
+/// What the head says of a body that the gate wrote anew: it is not compressed, and the answer must not
+/// be either, or no event could be kept back from it.
+fn as_rewritten(headers: &mut HeaderMap) {
+    headers.remove(CONTENT_ENCODING);
+    headers.remove(CONTENT_LENGTH);
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
 }
 
 /// Runs a future, and says whether it had to wait: then what was true before may not be any more.

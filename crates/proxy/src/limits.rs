@@ -46,3 +46,43 @@ pub const READ_IN_PLACE_BYTES_MAX: usize = 64 * 1024;
 
 /// Large bodies that are read at once: some cores stay free for everything else.
 pub const LARGE_BODIES_READ_AT_ONCE: usize = 2;
+
+/// Tokens that a provider puts around a call by itself: the frame of a conversation. A handful in
+/// truth.
+pub const CALL_OVERHEAD_TOKENS: u64 = 64;
+
+/// Tokens that a provider adds where tools are given, so that the model knows how to use them.
+/// Anthropic's are the most, and under 900.
+pub const TOOLS_OVERHEAD_TOKENS: u64 = 1_000;
+
+/// What an image can be counted as. The dearest of today is a large one for gpt-4o-mini: 48,169.
+pub const IMAGE_TOKENS_MAX: u64 = 50_000;
+
+/// The `usage` of an answer that is kept to be read: real ones have under 600 bytes.
+pub const USAGE_BYTES_MAX: usize = 16 * 1024;
+
+/// One event of a stream that is held until it is whole, where the gate must see whether it may pass.
+/// Longer ones pass in pieces: the event that only holds the usage has under 600 bytes.
+pub const HELD_EVENT_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes that a model writes for one token at the most, on average over an answer. English has four;
+/// sixteen are not reached by any text, and an answer is only cut where it is past its bound by this.
+pub const BYTES_PER_TOKEN_MAX: u64 = 16;
+
+/// Tokens that may be on their way when a stream breaks off, beside those that were seen.
+pub const IN_FLIGHT_TOKENS: u64 = 2_048;
+
+/// How long the rest of an answer is read for its usage when the client is gone.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Answers that are drained at once; more are settled by estimate.
+pub const DRAINS_AT_ONCE: usize = 256;
+
+/// What is inflated of a compressed answer: beyond it, the answer is settled by estimate.
+pub const INFLATED_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The buffer of a brotli reader.
+pub const INFLATE_BUFFER_BYTES: usize = 4 * 1024;
+
+/// The window of a zstd body: 8 MiB, which is what HTTP asks every reader to have.
+pub const ZSTD_WINDOW_LOG_MAX: u32 = 23;

@@ -67,6 +67,7 @@ impl Proxy {
             tracing::warn!(open = connections.len(), "clients were cut off at the end");
         }
         connections.shutdown().await;
+        self.door.finish().await;
     }
 
     fn welcome(

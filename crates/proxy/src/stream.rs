@@ -1,7 +1,8 @@
 //! An upstream's answer on its way to the client: bytes unchanged and as they come, watched by the
 //! kill switch and an idle timer, and settled when it ends, however it ends.
 //!
-//! Never here: a copy of what passes, but for the answer in which an intent gets its id (`intents`).
+//! Never here: a copy of what passes, but for the answer in which an intent gets its id (`intents`), or
+//! what the answer says of its cost (`meter`).
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -12,9 +13,8 @@ use std::time::Duration;
 use agentguard_core::Reason;
 use agentguard_gate::{Outcome, Permit, Spent};
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
@@ -22,14 +22,18 @@ use tokio::time::{Instant, Sleep};
 use crate::body::BodyError;
 use crate::connection::ConnectionState;
 use crate::intents::Birth;
+use crate::limits::DRAIN_TIMEOUT;
+use crate::meter::{Drains, Ending, Meter, Passed};
 use crate::request::Note;
 
 pin_project! {
     /// The body of an answer, with the permit of its request inside.
     #[derive(Debug)]
     pub(crate) struct GuardedBody {
-        inner: Incoming,
-        ledger: Ledger,
+        // None once it is drained elsewhere, or of no more use.
+        inner: Option<Incoming>,
+        ledger: Option<Ledger>,
+        drains: Arc<Drains>,
         connection: Arc<ConnectionState>,
         idle_limit: Duration,
         // Whether the kill switch watches the connection.
@@ -43,23 +47,27 @@ pin_project! {
     impl PinnedDrop for GuardedBody {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            this.ledger.close_at_drop(this.inner.is_end_stream());
             this.connection.end_with_nothing();
             this.connection.set_answering(false);
+            if let Some(ledger) = this.ledger.take() {
+                ledger.close_at_drop(this.inner.take(), this.drains);
+            }
         }
     }
 }
 
 /// What is settled at the end.
 #[derive(Debug)]
-struct Ledger {
-    permit: Option<Permit>,
+pub(crate) struct Ledger {
+    permit: Permit,
     status: u16,
     is_streaming: bool,
     note: Note,
     bytes_out: u64,
     /// Reads the id of the intent that the call makes, if it makes one.
     birth: Option<Birth>,
+    /// Reads what the call cost, where the answer says it.
+    meter: Option<Meter>,
 }
 
 /// How the answer ended.
@@ -73,30 +81,30 @@ enum End {
 impl GuardedBody {
     pub(crate) fn new(
         inner: Incoming,
-        permit: Permit,
-        head: (u16, &HeaderMap),
-        note: Note,
+        ledger: Ledger,
+        drains: Arc<Drains>,
         connection: Arc<ConnectionState>,
         idle_limit: Duration,
     ) -> Self {
-        let (status, headers) = head;
-        let is_streaming = is_streaming(headers, &inner);
-        let permit = Some(permit);
-        let ledger = Ledger { permit, status, is_streaming, note, bytes_out: 0, birth: None };
         connection.set_answering(true);
         connection.set_stall_limit(idle_limit);
-        Self { inner, ledger, connection, idle_limit, watched: false, idle: None, heard_at: None }
-    }
-
-    /// Has the id of a new intent read from the body as it passes.
-    pub(crate) fn watched_by(mut self, birth: Option<Birth>) -> Self {
-        self.ledger.birth = birth;
-        self
+        Self {
+            inner: Some(inner),
+            ledger: Some(ledger),
+            drains,
+            connection,
+            idle_limit,
+            watched: false,
+            idle: None,
+            heard_at: None,
+        }
     }
 
     fn end(self: Pin<&mut Self>, end: End) {
         let this = self.project();
-        this.ledger.close(end);
+        if let Some(ledger) = this.ledger.take() {
+            ledger.close(end);
+        }
         this.connection.end_with_nothing();
     }
 
@@ -107,11 +115,11 @@ impl GuardedBody {
         if std::mem::replace(this.watched, true) {
             return Ok(());
         }
-        let watch = this.ledger.permit.as_ref().map(Permit::watch);
+        let watch = this.ledger.as_ref().map(|ledger| ledger.permit.watch());
         if watch.is_some_and(|watch| this.connection.end_with(watch, context)) {
-            let reason = this.ledger.stopped().unwrap_or(Reason::KillSwitchGlobal);
+            let stopped = this.ledger.as_ref().and_then(Ledger::stopped);
             this.connection.cut();
-            self.end(End::Failed(reason));
+            self.end(End::Failed(stopped.unwrap_or(Reason::KillSwitchGlobal)));
             return Err(BodyError::Upstream);
         }
         Ok(())
@@ -142,6 +150,36 @@ impl GuardedBody {
         }
         Poll::Pending
     }
+
+    /// Bytes have come.
+    fn heard(
+        mut self: Pin<&mut Self>,
+        frame: Frame<Bytes>,
+        context: &mut Context<'_>,
+    ) -> Option<NextFrame> {
+        let this = self.as_mut().project();
+        if this.idle.is_some() {
+            *this.heard_at = Some(Instant::now());
+        }
+        let passed = this.ledger.as_mut().map_or(Next::On(None), |ledger| ledger.passed(frame));
+        // A body of known length is not asked again after its last byte.
+        let is_last = this.inner.as_ref().is_none_or(Incoming::is_end_stream);
+        match passed {
+            Next::Cut(last) => {
+                *this.inner = None;
+                self.end(End::Failed(Reason::ReservationExceeded));
+                Some(Some(Ok(last)))
+            }
+            Next::On(frame) if is_last => {
+                let rest = this.ledger.as_mut().and_then(Ledger::rest);
+                *this.inner = None;
+                self.end(End::Whole);
+                Some(joined(frame, rest).map(Ok))
+            }
+            Next::On(None) => None,
+            Next::On(Some(frame)) => Some(Some(self.watch(context).map(|()| frame))),
+        }
+    }
 }
 
 type NextFrame = Option<Result<Frame<Bytes>, BodyError>>;
@@ -151,69 +189,116 @@ impl Body for GuardedBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<NextFrame> {
-        let this = self.as_mut().project();
-        if let Some(reason) = this.ledger.stopped() {
-            this.connection.cut();
-            self.end(End::Failed(reason));
-            return Poll::Ready(Some(Err(BodyError::Upstream)));
-        }
-        match Pin::new(&mut *this.inner).poll_frame(context) {
-            Poll::Pending => self.wait(context),
-            Poll::Ready(None) => {
-                self.end(End::Whole);
-                Poll::Ready(None)
+        loop {
+            let this = self.as_mut().project();
+            if let Some(reason) = this.ledger.as_ref().and_then(Ledger::stopped) {
+                this.connection.cut();
+                self.end(End::Failed(reason));
+                return Poll::Ready(Some(Err(BodyError::Upstream)));
             }
-            Poll::Ready(Some(Err(error))) => {
-                tracing::debug!(%error, "an upstream broke off in its answer");
-                self.end(End::Failed(Reason::UpstreamUnreachable));
-                Poll::Ready(Some(Err(BodyError::Upstream)))
-            }
-            Poll::Ready(Some(Ok(frame))) => {
-                this.ledger.passed(frame.data_ref());
-                if this.idle.is_some() {
-                    *this.heard_at = Some(Instant::now());
-                }
-                // A body of known length is not asked again after its last byte.
-                if this.inner.is_end_stream() {
+            let Some(inner) = this.inner else { return Poll::Ready(None) };
+            match Pin::new(inner).poll_frame(context) {
+                Poll::Pending => return self.wait(context),
+                Poll::Ready(None) => {
+                    let rest = this.ledger.as_mut().and_then(Ledger::rest);
+                    *this.inner = None;
                     self.end(End::Whole);
-                    return Poll::Ready(Some(Ok(frame)));
+                    return Poll::Ready(rest.map(Ok));
                 }
-                Poll::Ready(Some(self.watch(context).map(|()| frame)))
+                Poll::Ready(Some(Err(error))) => {
+                    tracing::debug!(%error, "an upstream broke off in its answer");
+                    self.end(End::Failed(Reason::UpstreamUnreachable));
+                    return Poll::Ready(Some(Err(BodyError::Upstream)));
+                }
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Some(next) = self.as_mut().heard(frame, context) {
+                        return Poll::Ready(next);
+                    }
+                }
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.inner.as_ref().is_none_or(Incoming::is_end_stream)
+            && self.ledger.as_ref().is_none_or(|ledger| !ledger.changes_length())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        match &self.inner {
+            Some(inner) if self.ledger.as_ref().is_none_or(|ledger| !ledger.changes_length()) => {
+                inner.size_hint()
+            }
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(0),
+        }
     }
 }
 
+/// What becomes of a frame.
+enum Next {
+    /// It goes on, or all of it stays here.
+    On(Option<Frame<Bytes>>),
+    /// This is the last one.
+    Cut(Frame<Bytes>),
+}
+
 impl Ledger {
-    fn stopped(&self) -> Option<Reason> {
-        self.permit.as_ref().and_then(Permit::stopped)
+    pub(crate) const fn new(permit: Permit, status: u16, is_streaming: bool, note: Note) -> Self {
+        Self { permit, status, is_streaming, note, bytes_out: 0, birth: None, meter: None }
     }
 
-    fn passed(&mut self, data: Option<&Bytes>) {
-        let bytes = data.map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+    /// Has the answer looked at as it passes.
+    pub(crate) fn read_by(mut self, birth: Option<Birth>, meter: Option<Meter>) -> Self {
+        self.birth = birth;
+        self.meter = meter;
+        self
+    }
+
+    fn stopped(&self) -> Option<Reason> {
+        self.permit.stopped()
+    }
+
+    fn changes_length(&self) -> bool {
+        self.meter.as_ref().is_some_and(Meter::changes_length)
+    }
+
+    fn passed(&mut self, frame: Frame<Bytes>) -> Next {
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(trailers) => return Next::On(Some(trailers)),
+        };
+        let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
         self.bytes_out = self.bytes_out.saturating_add(bytes);
-        if let (Some(birth), Some(data)) = (&mut self.birth, data) {
-            birth.passed(data);
+        if let Some(birth) = &mut self.birth {
+            birth.passed(&data);
+        }
+        match self.meter.as_mut().map(|meter| meter.passed(data.clone())) {
+            None => Next::On(Some(Frame::data(data))),
+            Some(Passed::On(on)) => Next::On(Some(on).filter(|on| !on.is_empty()).map(Frame::data)),
+            Some(Passed::Cut(last)) => Next::Cut(Frame::data(last)),
         }
     }
 
-    fn close(&mut self, end: End) {
-        let Some(permit) = self.permit.take() else { return };
+    /// What was held back for a look, and passes after all.
+    fn rest(&mut self) -> Option<Frame<Bytes>> {
+        let rest = self.meter.as_mut().map(Meter::rest)?;
+        Some(rest).filter(|rest| !rest.is_empty()).map(Frame::data)
+    }
+
+    fn close(self, end: End) {
+        let Self { permit, status, is_streaming, note, bytes_out, birth, meter } = self;
+        // What is not on the record must not go on: the rest of the upload stays here.
+        note.sent.end();
+        let mut facts = note.facts(bytes_out);
         // The head decides: an upstream that said yes has taken the money, whatever becomes of the
         // rest. A status that HTTP does not know says nothing, and is no way to get money back.
-        let said_no = (400..=599).contains(&self.status);
-        let spent = if said_no { Spent::Nothing } else { Spent::AsReserved };
-        // What is not on the record must not go on: the rest of the upload stays here.
-        self.note.sent.end();
-        let mut facts = self.note.facts(self.bytes_out);
+        let said_no = (400..=599).contains(&status);
+        let spent = match meter {
+            _ if said_no => Spent::Nothing,
+            Some(mut meter) => meter.settle(end.ending(), &mut facts),
+            None => Spent::AsReserved,
+        };
         let failure = match end {
             End::Whole => None,
             End::Failed(reason) => Some(reason),
@@ -222,35 +307,87 @@ impl Ledger {
                 None
             }
         };
-        permit.settle(Outcome {
-            status: Some(self.status),
+        let outcome = Outcome {
+            status: Some(status),
             spent,
-            is_streaming: self.is_streaming,
+            is_streaming,
             failure,
             facts: Some(facts.into()),
-        });
+        };
+        permit.settle(outcome);
         // Charged now, and before the client has the last byte: it may go on to confirm at once.
-        if let Some(birth) = self.birth.take()
+        if let Some(birth) = birth
             && spent == Spent::AsReserved
         {
             birth.over();
         }
     }
 
-    fn close_at_drop(&mut self, at_end: bool) {
-        let end = match self.stopped() {
-            Some(reason) => End::Failed(reason),
-            None if at_end => End::Whole,
-            None => End::ClientGone,
-        };
-        self.close(end);
+    /// Nobody asks for the rest of the answer any more.
+    fn close_at_drop(self, inner: Option<Incoming>, drains: &Drains) {
+        if let Some(reason) = self.stopped() {
+            return self.close(End::Failed(reason));
+        }
+        match inner {
+            Some(inner) if inner.is_end_stream() => self.close(End::Whole),
+            Some(inner) if self.meter.as_ref().is_some_and(Meter::wants_more) => {
+                let mut draining = Draining { ledger: Some(self) };
+                drains.take(async move { draining.run(inner).await });
+            }
+            Some(_) | None => self.close(End::ClientGone),
+        }
     }
 }
 
-fn is_streaming(headers: &HeaderMap, body: &Incoming) -> bool {
-    let events = headers.get(CONTENT_TYPE).is_some_and(|kind| {
-        let name = kind.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-        name.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
-    });
-    events || (!headers.contains_key(CONTENT_LENGTH) && !body.is_end_stream())
+/// An answer that is read for its usage only. However its task ends, it is settled.
+struct Draining {
+    ledger: Option<Ledger>,
+}
+
+impl Draining {
+    async fn run(&mut self, mut inner: Incoming) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let stopped = ledger.permit.watch();
+        let drained = async {
+            while let Some(Ok(frame)) = inner.frame().await {
+                if let Next::Cut(_) = ledger.passed(frame) {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = stopped => {}
+            _ = tokio::time::timeout(DRAIN_TIMEOUT, drained) => {}
+        }
+    }
+}
+
+impl Drop for Draining {
+    fn drop(&mut self) {
+        let Some(ledger) = self.ledger.take() else { return };
+        let end = ledger.stopped().map_or(End::ClientGone, End::Failed);
+        ledger.close(end);
+    }
+}
+
+impl End {
+    /// Only a whole answer has told all that it had to tell.
+    const fn ending(self) -> Ending {
+        match self {
+            Self::Whole => Ending::Whole,
+            Self::Failed(_) | Self::ClientGone => Ending::Broken,
+        }
+    }
+}
+
+/// Two frames of data as one.
+fn joined(first: Option<Frame<Bytes>>, second: Option<Frame<Bytes>>) -> Option<Frame<Bytes>> {
+    let Some(second) = second else { return first };
+    let Some(first) = first else { return Some(second) };
+    match (first.into_data(), second.into_data()) {
+        (Ok(first), Ok(second)) => Some(Frame::data([first, second].concat().into())),
+        // Trailers are the last, so nothing is held back beside them.
+        (Err(trailers), _) | (_, Err(trailers)) => Some(trailers),
+    }
 }

@@ -11,6 +11,8 @@ mod amounts;
 mod headers;
 mod intents;
 mod listening;
+mod model_streams;
+mod models;
 mod parked;
 mod refusals;
 mod smuggling;

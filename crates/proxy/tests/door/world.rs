@@ -61,6 +61,12 @@ struct MemoryRegistry(Mutex<PolicyData>);
 
 struct Names;
 
+impl MemoryRecord {
+    pub(crate) fn count(&self) -> usize {
+        self.rows.lock().len()
+    }
+}
+
 impl World {
     pub(crate) async fn new() -> Self {
         Self::with(ProxyOptions::default()).await
@@ -245,6 +251,7 @@ fn services(upstream: &Upstream) -> Vec<Service> {
         service("stripe", &base, ServiceKind::Stripe),
         service("google-ads", &base, ServiceKind::GoogleAds),
         service("openai", &base, ServiceKind::Openai),
+        service("anthropic", &base, ServiceKind::Anthropic),
         service("plain", &base, ServiceKind::Generic),
         service("based", &format!("{base}/echo/base/"), ServiceKind::Generic),
     ]

@@ -1,0 +1,336 @@
+//! Model calls: which they are, and the most that one can cost, bounded from its request alone.
+//!
+//! A bound has to hold whatever the model does, or parallel calls could pass a budget together. Input
+//! is bounded by bytes: no tokenizer makes more tokens than there are bytes. What is not in the body
+//! (files, earlier answers) is bounded by what the model can take in. What cannot be bounded has no
+//! price.
+//!
+//! Never here: what a call did cost (`meter`).
+
+mod ask;
+mod splice;
+
+use std::sync::Arc;
+
+use agentguard_core::action::{Unpriced, Unreadable};
+use agentguard_core::price::CacheWrites;
+use agentguard_core::service::ServiceKind;
+use agentguard_core::{Amount, Currency, MicroUsd, Money, Price, PriceTable};
+use bytes::Bytes;
+
+use crate::limits::{CALL_OVERHEAD_TOKENS, IMAGE_TOKENS_MAX, TOOLS_OVERHEAD_TOKENS};
+use ask::Ask;
+
+/// Which of the providers' calls it is: they name their bounds and their usage differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    /// OpenAI's `/v1/chat/completions`.
+    Chat,
+    /// OpenAI's `/v1/completions`.
+    Completions,
+    /// OpenAI's `/v1/responses`.
+    Responses,
+    /// OpenAI's `/v1/embeddings`.
+    Embeddings,
+    /// Anthropic's `/v1/messages`.
+    Messages,
+}
+
+/// What is known of a call before it is made, and needed to settle it.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) api: Api,
+    pub(crate) model: String,
+    pub(crate) price: Arc<Price>,
+    pub(crate) surcharge_ppm: u32,
+    pub(crate) input_bound: u64,
+    pub(crate) output_bound: u64,
+    pub(crate) reserved: MicroUsd,
+    /// The model may write what nobody sees, so that what passes says little about what it cost.
+    pub(crate) hides_output: bool,
+    /// The gate asked for the usage, not the agent: the event that holds it stays here.
+    pub(crate) withholds: bool,
+}
+
+/// What a model call costs, and the body as it has to go out where that is another.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) amount: Amount,
+    pub(crate) plan: Option<Plan>,
+    pub(crate) rewritten: Option<Bytes>,
+}
+
+impl Planned {
+    /// A call that costs what it says, and goes out as it is.
+    pub(crate) const fn plain(amount: Amount) -> Self {
+        Self { amount, plan: None, rewritten: None }
+    }
+}
+
+/// The call of a loosely read path: priced by its model, or paid in a way that cannot be counted. None
+/// where it is free.
+pub(super) fn call(kind: ServiceKind, path: &str) -> Option<Option<Api>> {
+    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let is_version = |segment: &&str| {
+        segment.strip_prefix('v').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let after = segments.iter().rposition(is_version).map_or(0, |place| place.saturating_add(1));
+    let named = segments.get(after..).unwrap_or_default();
+    match kind {
+        ServiceKind::Openai => openai(path, named),
+        ServiceKind::Anthropic => anthropic(path, named),
+        ServiceKind::Stripe | ServiceKind::GoogleAds | ServiceKind::Generic => None,
+    }
+}
+
+fn openai(path: &str, named: &[&str]) -> Option<Option<Api>> {
+    let priced = [
+        ("/chat/completions", Api::Chat),
+        ("/completions", Api::Completions),
+        ("/responses", Api::Responses),
+        ("/embeddings", Api::Embeddings),
+    ];
+    if let Some((_, api)) = priced.into_iter().find(|(end, _)| path.ends_with(end)) {
+        return Some(Some(api));
+    }
+    match named {
+        ["files" | "uploads" | "models" | "conversations" | "moderations", ..]
+        | ["responses", "input_tokens"]
+        | ["responses" | "batches", _, "cancel"]
+        | ["fine_tuning", "jobs", _, "cancel" | "pause"]
+        | ["chat", "completions", _] => None,
+        _ => Some(None),
+    }
+}
+
+fn anthropic(path: &str, named: &[&str]) -> Option<Option<Api>> {
+    if path.ends_with("/messages") {
+        return Some(Some(Api::Messages));
+    }
+    match named {
+        ["files" | "models", ..]
+        | ["messages", "count_tokens"]
+        | ["messages", "batches", _, "cancel"] => None,
+        _ => Some(None),
+    }
+}
+
+/// Reads a call's body and bounds its cost.
+pub(crate) fn plan(api: Api, body: &[u8], prices: &PriceTable) -> Result<Planned, Unreadable> {
+    let ask = Ask::read(body)?;
+    let model = ask.model();
+    let unpriced = |what| Planned::plain(Amount::Unpriced(what));
+    if let Some(what) = ask.beyond_tokens(api) {
+        return Ok(unpriced(Unpriced::Extra(what)));
+    }
+    let Some(price) = prices.find(model) else {
+        let shown = model.chars().filter(|c| !c.is_control()).take(80).collect();
+        return Ok(unpriced(Unpriced::Model(shown)));
+    };
+    let input_bound = input_bound(api, &ask, body.len(), price);
+    let output_bound = output_bound(api, &ask, body.len(), price)?;
+    let surcharge_ppm = ask.surcharge_ppm();
+    let cache = match api {
+        Api::Messages if !ask.caches() => CacheWrites::None,
+        Api::Embeddings => CacheWrites::None,
+        Api::Chat | Api::Completions | Api::Responses | Api::Messages => CacheWrites::Possible,
+    };
+    let reserved = price.bound(input_bound, output_bound, cache, surcharge_ppm);
+    let money = Money::new(reserved.micros(), Currency::USD).ok_or(Unreadable::NotAnAmount)?;
+    let asks_usage = matches!(api, Api::Chat | Api::Completions) && ask.streams();
+    let withholds = asks_usage && !ask.wants_usage()?;
+    let rewritten = if withholds { Some(splice::asking_usage(body, &ask)?) } else { None };
+    let plan = Plan {
+        api,
+        model: model.to_owned(),
+        price: Arc::clone(price),
+        surcharge_ppm,
+        input_bound,
+        output_bound,
+        reserved,
+        hides_output: price.reasons || ask.thinks(),
+        withholds,
+    };
+    Ok(Planned { amount: Amount::UpTo(money), plan: Some(plan), rewritten })
+}
+
+/// The most tokens that go in.
+fn input_bound(api: Api, ask: &Ask<'_>, body_bytes: usize, price: &Price) -> u64 {
+    if ask.refers_elsewhere() {
+        return price.max_input_tokens;
+    }
+    let bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
+    let tools = if ask.has_tools() { TOOLS_OVERHEAD_TOKENS } else { 0 };
+    let images = ask.images().saturating_mul(IMAGE_TOKENS_MAX);
+    let tokens =
+        bytes.saturating_add(CALL_OVERHEAD_TOKENS).saturating_add(tools).saturating_add(images);
+    match api {
+        // The model turns away what is longer.
+        Api::Chat | Api::Responses | Api::Messages => tokens.min(price.max_input_tokens),
+        // Many inputs in one call, each of which may be that long.
+        Api::Completions | Api::Embeddings => tokens,
+    }
+}
+
+/// The most tokens that come out.
+fn output_bound(
+    api: Api,
+    ask: &Ask<'_>,
+    body_bytes: usize,
+    price: &Price,
+) -> Result<u64, Unreadable> {
+    if api == Api::Embeddings {
+        return Ok(0);
+    }
+    let each = ask.max_output()?.unwrap_or(price.max_output_tokens);
+    let answers = ask.answers()?;
+    // A prediction that does not fit is paid for as output.
+    let predicted = if ask.predicts() { u64::try_from(body_bytes).unwrap_or(u64::MAX) } else { 0 };
+    Ok(each.saturating_mul(answers).saturating_add(predicted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path;
+
+    fn planned(api: Api, body: &str) -> Result<Planned, Unreadable> {
+        plan(api, body.as_bytes(), &PriceTable::built_in().unwrap())
+    }
+
+    #[test]
+    fn a_path_says_whether_and_how_a_call_is_paid() {
+        let check = |kind, raw: &str, expected: Option<Option<Api>>| {
+            assert_eq!(call(kind, &path::loosely(raw)), expected, "{raw}");
+        };
+        let openai = ServiceKind::Openai;
+        check(openai, "/v1/chat/completions", Some(Some(Api::Chat)));
+        check(openai, "/v1//Chat/completions/", Some(Some(Api::Chat)));
+        check(openai, "/v1/chat%2fcompletions", Some(Some(Api::Chat)));
+        check(openai, "/openai/deployments/x/chat/completions", Some(Some(Api::Chat)));
+        check(openai, "/v1/completions", Some(Some(Api::Completions)));
+        check(openai, "/v1/responses", Some(Some(Api::Responses)));
+        check(openai, "/v1/embeddings", Some(Some(Api::Embeddings)));
+        check(openai, "/v1/responses/resp_1/cancel", None);
+        check(openai, "/v1/responses/compact", Some(None));
+        check(openai, "/v1/files", None);
+        check(openai, "/v1/moderations", None);
+        check(openai, "/v1/images/generations", Some(None));
+        check(openai, "/v1/audio/speech", Some(None));
+        check(openai, "/v1/batches", Some(None));
+        check(openai, "/v1/threads/t/runs", Some(None));
+        check(openai, "/files/v1/images/generations", Some(None));
+        check(openai, "/anything", Some(None));
+        let anthropic = ServiceKind::Anthropic;
+        check(anthropic, "/v1/messages", Some(Some(Api::Messages)));
+        check(anthropic, "/v1/messages/count_tokens", None);
+        check(anthropic, "/v1/messages/batches", Some(None));
+        check(anthropic, "/v1/complete", Some(None));
+        check(ServiceKind::Generic, "/v1/chat/completions", None);
+    }
+
+    #[test]
+    fn a_bound_follows_from_the_body() {
+        let check = |api, body: &str, input: u64, output: u64| {
+            let plan = planned(api, body).unwrap().plan.unwrap();
+            assert_eq!((plan.input_bound, plan.output_bound), (input, output), "{body}");
+        };
+        let long = |body: &str| u64::try_from(body.len()).unwrap() + CALL_OVERHEAD_TOKENS;
+        let body =
+            r#"{"model":"gpt-4o","messages":[{"role":"user","content":"hi"}],"max_tokens":5}"#;
+        check(Api::Chat, body, long(body), 5);
+        let body =
+            r#"{"model":"gpt-4o","messages":[],"max_completion_tokens":7,"max_tokens":5,"n":3}"#;
+        check(Api::Chat, body, long(body), 21);
+        let body = r#"{"model":"gpt-4o","messages":[]}"#;
+        check(Api::Chat, body, long(body), 16_384);
+        let body =
+            r#"{"model":"davinci-002","prompt":["a","b"],"n":2,"best_of":3,"max_tokens":10}"#;
+        check(Api::Completions, body, long(body), 60);
+        let body = r#"{"model":"davinci-002","prompt":[1,2,3],"max_tokens":10}"#;
+        check(Api::Completions, body, long(body), 10);
+        let body = r#"{"model":"text-embedding-3-small","input":["a","b"]}"#;
+        check(Api::Embeddings, body, long(body), 0);
+        let body = r#"{"model":"gpt-5","input":"x","previous_response_id":"resp_1","max_output_tokens":9}"#;
+        check(Api::Responses, body, 272_000, 9);
+        let body = r#"{"model":"gpt-5","input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}],"max_output_tokens":9}"#;
+        check(Api::Responses, body, 272_000, 9);
+        let body = r#"{"model":"gpt-4o","messages":[{"content":[{"type":"image_url","image_url":{"url":"x"}}]}],"max_tokens":1}"#;
+        check(Api::Chat, body, long(body) + IMAGE_TOKENS_MAX, 1);
+        let body = r#"{"model":"claude-haiku-4-5","max_tokens":5,"tools":[{"name":"f","input_schema":{"type":"object"}}],"messages":[]}"#;
+        check(Api::Messages, body, long(body) + TOOLS_OVERHEAD_TOKENS, 5);
+        let body =
+            format!(r#"{{"model":"gpt-4","messages":"{}","max_tokens":1}}"#, "x".repeat(9_000));
+        check(Api::Chat, &body, 8_192, 1);
+        let body = r#"{"model":"gpt-4o","messages":[],"prediction":{"type":"content","content":"abc"},"max_tokens":1}"#;
+        check(Api::Chat, body, long(body), 1 + u64::try_from(body.len()).unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_bounded_has_no_price() {
+        let check = |api, body: &str, expected: Unpriced| {
+            let planned = planned(api, body).unwrap();
+            assert_eq!(planned.amount, Amount::Unpriced(expected), "{body}");
+        };
+        let extra = Unpriced::Extra;
+        check(Api::Chat, r#"{"model":"GPT-9"}"#, Unpriced::Model("GPT-9".to_owned()));
+        check(Api::Chat, r#"{"messages":[]}"#, Unpriced::Model(String::new()));
+        check(Api::Chat, r#"{"model":"gpt-4o","service_tier":"gold"}"#, extra("this service tier"));
+        check(
+            Api::Chat,
+            r#"{"model":"gpt-4o","messages":[{"content":[{"type":"input_audio"}]}]}"#,
+            extra("audio"),
+        );
+        check(Api::Chat, r#"{"model":"gpt-4o","modalities":["text","audio"]}"#, extra("audio"));
+        let tools = "a tool that runs at the provider";
+        check(Api::Chat, r#"{"model":"gpt-4o","web_search_options":{}}"#, extra(tools));
+        check(Api::Responses, r#"{"model":"gpt-5","tools":[{"type":"web_search"}]}"#, extra(tools));
+        check(
+            Api::Messages,
+            r#"{"model":"claude-haiku-4-5","tools":[{"type":"web_search_20250305","name":"web_search"}]}"#,
+            extra(tools),
+        );
+    }
+
+    #[test]
+    fn doubtful_bodies_are_unreadable() {
+        let check = |body: &str, expected| {
+            assert_eq!(planned(Api::Chat, body).unwrap_err(), expected, "{body}");
+        };
+        for body in [
+            "",
+            "[]",
+            "{",
+            r#"{"model":"gpt-4o"}x"#,
+            r#"{"model":"gpt-4o","model":"gpt-4o-mini"}"#,
+            r#"{"model":"gpt-4o","max_tokens":1,"max_tokens":9}"#,
+            r#"{"model":"gpt-4o","Max_Tokens":9}"#,
+            r#"{"model":"gpt-4o","\u006dodel":"gpt-4o-mini"}"#,
+            r#"{"model":1}"#,
+            r#"{"model":"gpt-4o","stream":"yes"}"#,
+            r#"{"model":"gpt-4o","stream":true,"stream_options":7}"#,
+        ] {
+            check(body, Unreadable::Malformed);
+        }
+        for number in ["-1", "1.5", "1e3", "99999999999999999999", "true", "[]", "\"x\""] {
+            check(
+                &format!(r#"{{"model":"gpt-4o","max_tokens":{number}}}"#),
+                Unreadable::NotAnAmount,
+            );
+            check(&format!(r#"{{"model":"gpt-4o","n":{number}}}"#), Unreadable::NotAnAmount);
+        }
+        check(r#"{"model":"gpt-4o","max_tokens":18446744073709551615}"#, Unreadable::NotAnAmount);
+        assert!(planned(Api::Chat, r#"{"model":"gpt-4o","max_tokens":null,"n":null}"#).is_ok());
+        assert!(planned(Api::Chat, r#"{"model":"gpt-4o","max_tokens":"5"}"#).is_ok());
+    }
+
+    #[test]
+    fn dearer_ways_of_being_served_cost_more() {
+        let reserved = |body: &str| planned(Api::Chat, body).unwrap().plan.unwrap().reserved;
+        let plain =
+            reserved(r#"{"model":"gpt-4o","max_tokens":1000000,"service_tier":"default" }"#);
+        let prior =
+            reserved(r#"{"model":"gpt-4o","max_tokens":1000000,"service_tier":"priority"}"#);
+        assert!(prior.micros() > plain.micros() * 249 / 100, "{prior} against {plain}");
+    }
+}
