@@ -218,6 +218,36 @@ impl Counters {
         self.rates.get(slot).map(|(_, window)| window)
     }
 
+    /// The most that one more call through this door may cost before a rule refuses it; none if no rule
+    /// does.
+    pub fn room(&mut self, at: Timestamp, door: Door, policy: &Policy) -> Option<MicroUsd> {
+        self.advance(at);
+        let rules =
+            policy.rules().iter().filter(|rule| rule.action.blocks() && rule.doors.contains(door));
+        let rooms = rules.filter_map(|rule| {
+            let left = |period, limit: &MicroUsd| {
+                Some(limit.minus(self.meter(period).taken(rule.doors)).max(MicroUsd::ZERO))
+            };
+            match &rule.check {
+                Check::PerCallLimit { limit } => Some(*limit),
+                Check::DailyBudget { limit, .. } => left(Period::Day, limit),
+                Check::MonthlyBudget { limit, .. } => left(Period::Month, limit),
+                Check::DomainBlacklist { .. }
+                | Check::MethodRestriction { .. }
+                | Check::TimeWindowBlock { .. }
+                | Check::RateLimit { .. }
+                | Check::DomainWhitelist { .. }
+                | Check::AmountSpike { .. }
+                | Check::FrequencySpike { .. }
+                | Check::UnknownDomain
+                | Check::NightAmount { .. }
+                | Check::ConsecutiveFailure { .. }
+                | Check::UpstreamDenials { .. } => None,
+            }
+        });
+        rooms.min()
+    }
+
     /// What is usual.
     pub const fn baseline(&self) -> &Baseline {
         &self.baseline

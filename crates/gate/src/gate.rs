@@ -255,6 +255,13 @@ impl Gate {
         Spending::of(entry, &counters)
     }
 
+    /// The most that one more action of this caller may cost before a rule refuses it; none if no rule
+    /// does. Nothing is reserved: another action may come first.
+    pub fn room(&self, caller: &Caller, door: Door) -> Option<MicroUsd> {
+        let entry = caller.entry();
+        entry.turnstile.counters().room(self.now(), door, &entry.policy)
+    }
+
     /// Makes a change of policy. In force when this returns. Blocks on the store.
     pub fn change(&self, actor: &Actor, change: Change) -> Result<(), ChangeError> {
         let _one = self.inner.changing.lock();

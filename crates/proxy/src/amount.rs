@@ -14,7 +14,7 @@ mod stripe;
 
 use agentguard_core::action::{Unpriced, Unreadable};
 use agentguard_core::service::ServiceKind;
-use agentguard_core::{Amount, Money, PriceTable};
+use agentguard_core::{Amount, MicroUsd, Money, PriceTable};
 use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, Method};
 
@@ -77,12 +77,20 @@ impl Extractor {
         }
     }
 
-    /// The amount; what cannot be read for certain is `Unreadable`.
-    pub(crate) fn read(self, paper: Paper<'_>, prices: &PriceTable) -> Planned {
+    /// The amount; what cannot be read for certain is `Unreadable`. Where `room` is given, a model call
+    /// is made to fit into it.
+    pub(crate) fn read(
+        self,
+        paper: Paper<'_>,
+        prices: &PriceTable,
+        room: Option<MicroUsd>,
+    ) -> Planned {
         let found = match self {
             Self::Stripe(call) => stripe::read(call, paper),
             Self::GoogleAds(call) => google_ads::read(call, paper),
-            Self::Model(api) => return model_plan(api, paper, prices).unwrap_or_else(unreadable),
+            Self::Model(api) => {
+                return model_plan(api, paper, prices, room).unwrap_or_else(unreadable);
+            }
             Self::Uncounted => return Planned::plain(Amount::Unpriced(Unpriced::Call)),
         };
         match found {
@@ -93,9 +101,14 @@ impl Extractor {
     }
 }
 
-fn model_plan(api: Api, paper: Paper<'_>, prices: &PriceTable) -> Result<Planned, Unreadable> {
+fn model_plan(
+    api: Api,
+    paper: Paper<'_>,
+    prices: &PriceTable,
+    room: Option<MicroUsd>,
+) -> Result<Planned, Unreadable> {
     match media(paper)? {
-        Media::Json => model::plan(api, paper.body, prices),
+        Media::Json => model::plan(api, paper.body, prices, room),
         Media::Empty => Err(Unreadable::Missing),
         Media::Form => Err(Unreadable::Encoding),
     }

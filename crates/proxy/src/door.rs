@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use agentguard_core::{Action, AgentId, Amount, Reason, Refusal};
+use agentguard_core::{Action, AgentId, Amount, Door as GateDoor, MicroUsd, Reason, Refusal};
 use agentguard_egress::{ApproveError, Guard, Passage, PlatformRoots};
 use agentguard_gate::{Caller, Gate, Knock, Presented};
 use arc_swap::ArcSwap;
@@ -159,7 +159,10 @@ impl Door {
         let mut caller = self.identify(&knock)?;
         let place = self.place(&target).map_err(|refusal| asked(Some(caller.agent.id), refusal))?;
         let (mut placed, options) = place;
-        let received = self.receive(&target, uri, &placed, parts, body, &options);
+        let room =
+            options.clamp_max_tokens.then(|| self.gate.room(&caller, GateDoor::Api)).flatten();
+        let with = self.reading(&options, room);
+        let received = self.receive(&target, uri, &placed, parts, body, with);
         let (received, waited) = noticing_waits(received).await;
         if waited {
             // Its head may have come long ago. What counts is the moment at which it leaves, and
@@ -265,6 +268,16 @@ impl Door {
         Ok(Some(now))
     }
 
+    /// What bodies are read with.
+    fn reading(&self, options: &ProxyOptions, room: Option<MicroUsd>) -> With<'_> {
+        With {
+            bytes_max: options.max_body_inspect_bytes,
+            intents: &self.intents,
+            prices: Arc::clone(self.gate.directory().prices()),
+            room,
+        }
+    }
+
     /// Checks 4, second part, and 5: everything that may wait.
     async fn receive(
         &self,
@@ -273,17 +286,12 @@ impl Door {
         placed: &Placed,
         parts: &mut Parts,
         body: Incoming,
-        options: &ProxyOptions,
+        with: With<'_>,
     ) -> Result<(Prepared, Option<&'static str>), Refusal> {
         check_path(target, uri)?;
         let exception = approve(&placed.route).await?;
         // Before amounts are read: they must be read from what the upstream will see.
         headers::clean_request(&mut parts.headers);
-        let with = With {
-            bytes_max: options.max_body_inspect_bytes,
-            intents: &self.intents,
-            prices: Arc::clone(self.gate.directory().prices()),
-        };
         let prepared = self.inspection.prepare(parts, placed, body, with).await?;
         Ok((prepared, exception))
     }

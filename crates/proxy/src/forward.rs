@@ -88,6 +88,9 @@ impl Admitted<'_> {
         head.version = Version::HTTP_11;
         let Readers { birth, plan, drains } = self.readers;
         let is_events = is_events(&head.headers);
+        if let Some(tokens) = plan.as_ref().and_then(|plan| plan.clamped) {
+            head.headers.insert(respond::CLAMPED, tokens.into());
+        }
         let meter = plan
             .filter(|_| head.status.is_success())
             .map(|plan| Meter::new(plan, &head.headers, is_events));

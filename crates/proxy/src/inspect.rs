@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentguard_core::action::{Unpriced, Unreadable};
-use agentguard_core::{Amount, PriceTable, Reason, Refusal};
+use agentguard_core::{Amount, MicroUsd, PriceTable, Reason, Refusal};
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use http::request::Parts;
@@ -52,6 +52,8 @@ pub(crate) struct With<'a> {
     pub(crate) bytes_max: usize,
     pub(crate) intents: &'a Intents,
     pub(crate) prices: Arc<PriceTable>,
+    /// What the call may cost, where the operator lets the gate lower it to that.
+    pub(crate) room: Option<MicroUsd>,
 }
 
 impl Default for Inspection {
@@ -150,10 +152,10 @@ impl Inspection {
     ) -> Result<Planned, Refusal> {
         let query = placed.path.query();
         let coding = Coding::of(&parts.headers);
-        let With { bytes_max, prices, .. } = with;
+        let With { bytes_max, prices, room, intents: _ } = with;
         if coding == Coding::Plain && bytes.len() <= READ_IN_PLACE_BYTES_MAX {
             let paper = Paper { headers: &parts.headers, query, body: bytes };
-            return Ok(extractor.read(paper, &prices));
+            return Ok(extractor.read(paper, &prices, room));
         }
         let reader = Arc::clone(&self.readers).acquire_owned();
         let reader = bounded(placed.route.timeout, reader).await?;
@@ -162,7 +164,7 @@ impl Inspection {
             let planned = match Inflater::whole(coding, &bytes, bytes_max) {
                 Ok(body) => {
                     let paper = Paper { headers: &headers, query: path.query(), body: &body };
-                    extractor.read(paper, &prices)
+                    extractor.read(paper, &prices, room)
                 }
                 Err(_) => Planned::plain(Amount::Unreadable(Unreadable::Encoding)),
             };

@@ -13,6 +13,8 @@ use crate::body::AnswerBody;
 
 /// On every answer.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-agentguard-request-id");
+/// On the answer to a model call whose maximum of output tokens was lowered to what is left: to how many.
+pub(crate) const CLAMPED: HeaderName = HeaderName::from_static("x-agentguard-max-tokens");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");

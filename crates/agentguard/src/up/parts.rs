@@ -42,6 +42,7 @@ pub(super) fn proxy(config: &Config, instance: u32) -> Result<ProxyOptions, Fail
     Ok(ProxyOptions {
         max_body_inspect_bytes: config.proxy.max_body_inspect_bytes,
         upstream_timeout: config.proxy.upstream_timeout,
+        clamp_max_tokens: false,
         danger_allow: danger_allow(config)?,
         max_connections: config.proxy.max_connections,
         drain_timeout: DRAIN_TIMEOUT,

@@ -20,6 +20,7 @@ use bytes::Bytes;
 
 use crate::limits::{CALL_OVERHEAD_TOKENS, IMAGE_TOKENS_MAX, TOOLS_OVERHEAD_TOKENS};
 use ask::Ask;
+use splice::Splice;
 
 /// Which of the providers' calls it is: they name their bounds and their usage differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub(crate) struct Plan {
     pub(crate) hides_output: bool,
     /// The gate asked for the usage, not the agent: the event that holds it stays here.
     pub(crate) withholds: bool,
+    /// To how many tokens the gate lowered the maximum of each answer, if it did.
+    pub(crate) clamped: Option<u64>,
 }
 
 /// What a model call costs, and the body as it has to go out where that is another.
@@ -115,8 +118,14 @@ fn anthropic(path: &str, named: &[&str]) -> Option<Option<Api>> {
     }
 }
 
-/// Reads a call's body and bounds its cost.
-pub(crate) fn plan(api: Api, body: &[u8], prices: &PriceTable) -> Result<Planned, Unreadable> {
+/// Reads a call's body and bounds its cost. Where `room` is given, a maximum that does not fit into it
+/// is lowered until it does.
+pub(crate) fn plan(
+    api: Api,
+    body: &[u8],
+    prices: &PriceTable,
+    room: Option<MicroUsd>,
+) -> Result<Planned, Unreadable> {
     let ask = Ask::read(body)?;
     let model = ask.model();
     let unpriced = |what| Planned::plain(Amount::Unpriced(what));
@@ -127,31 +136,81 @@ pub(crate) fn plan(api: Api, body: &[u8], prices: &PriceTable) -> Result<Planned
         let shown = model.chars().filter(|c| !c.is_control()).take(80).collect();
         return Ok(unpriced(Unpriced::Model(shown)));
     };
+    let mut output = output_bound(api, &ask, body.len(), price)?;
     let input_bound = input_bound(api, &ask, body.len(), price);
-    let output_bound = output_bound(api, &ask, body.len(), price)?;
     let surcharge_ppm = ask.surcharge_ppm();
     let cache = match api {
         Api::Messages if !ask.caches() => CacheWrites::None,
         Api::Embeddings => CacheWrites::None,
         Api::Chat | Api::Completions | Api::Responses | Api::Messages => CacheWrites::Possible,
     };
-    let reserved = price.bound(input_bound, output_bound, cache, surcharge_ppm);
+    let bound = |output: &Output| price.bound(input_bound, output.bound(), cache, surcharge_ppm);
+    let mut splice = Splice::new(body);
+    let mut clamped = None;
+    if let Some(room) = room.filter(|room| bound(&output) > *room)
+        && let Some(lowered) = output.lowered(|output| bound(output) <= room)
+    {
+        splice.lower(&ask, api.maximum(price), lowered.each)?;
+        clamped = Some(lowered.each);
+        output = lowered;
+    }
+    let reserved = bound(&output);
     let money = Money::new(reserved.micros(), Currency::USD).ok_or(Unreadable::NotAnAmount)?;
     let asks_usage = matches!(api, Api::Chat | Api::Completions) && ask.streams();
     let withholds = asks_usage && !ask.wants_usage()?;
-    let rewritten = if withholds { Some(splice::asking_usage(body, &ask)?) } else { None };
+    if withholds {
+        splice.ask_usage(&ask)?;
+    }
     let plan = Plan {
         api,
         model: model.to_owned(),
         price: Arc::clone(price),
         surcharge_ppm,
         input_bound,
-        output_bound,
+        output_bound: output.bound(),
         reserved,
-        hides_output: price.reasons || ask.thinks(),
+        hides_output: price.reasons || ask.writes_unseen(),
         withholds,
+        clamped,
     };
-    Ok(Planned { amount: Amount::UpTo(money), plan: Some(plan), rewritten })
+    Ok(Planned { amount: Amount::UpTo(money), plan: Some(plan), rewritten: splice.finish()? })
+}
+
+/// How much may come out.
+#[derive(Clone, Copy, Debug)]
+struct Output {
+    /// Of one answer.
+    each: u64,
+    answers: u64,
+    /// A prediction that does not fit is paid for as output.
+    predicted: u64,
+}
+
+impl Output {
+    const fn bound(&self) -> u64 {
+        self.each.saturating_mul(self.answers).saturating_add(self.predicted)
+    }
+
+    /// The longest answers that fit, if any do.
+    fn lowered(self, fits: impl Fn(&Self) -> bool) -> Option<Self> {
+        let (mut low, mut high) = (0_u64, self.each);
+        while low.saturating_add(1) < high {
+            let each = low.midpoint(high);
+            if fits(&Self { each, ..self }) { low = each } else { high = each }
+        }
+        (low > 0).then_some(Self { each: low, ..self })
+    }
+}
+
+impl Api {
+    /// The member that bounds the output where none is named.
+    const fn maximum(self, price: &Price) -> &'static str {
+        match self {
+            Self::Chat if price.reasons => "max_completion_tokens",
+            Self::Responses => "max_output_tokens",
+            Self::Chat | Self::Completions | Self::Embeddings | Self::Messages => "max_tokens",
+        }
+    }
 }
 
 /// The most tokens that go in.
@@ -178,15 +237,16 @@ fn output_bound(
     ask: &Ask<'_>,
     body_bytes: usize,
     price: &Price,
-) -> Result<u64, Unreadable> {
+) -> Result<Output, Unreadable> {
     if api == Api::Embeddings {
-        return Ok(0);
+        return Ok(Output { each: 0, answers: 0, predicted: 0 });
     }
-    let each = ask.max_output()?.unwrap_or(price.max_output_tokens);
-    let answers = ask.answers()?;
-    // A prediction that does not fit is paid for as output.
     let predicted = if ask.predicts() { u64::try_from(body_bytes).unwrap_or(u64::MAX) } else { 0 };
-    Ok(each.saturating_mul(answers).saturating_add(predicted))
+    Ok(Output {
+        each: ask.max_output()?.unwrap_or(price.max_output_tokens),
+        answers: ask.answers()?,
+        predicted,
+    })
 }
 
 #[cfg(test)]
@@ -195,7 +255,7 @@ mod tests {
     use crate::path;
 
     fn planned(api: Api, body: &str) -> Result<Planned, Unreadable> {
-        plan(api, body.as_bytes(), &PriceTable::built_in().unwrap())
+        plan(api, body.as_bytes(), &PriceTable::built_in().unwrap(), None)
     }
 
     #[test]
@@ -332,5 +392,29 @@ mod tests {
         let prior =
             reserved(r#"{"model":"gpt-4o","max_tokens":1000000,"service_tier":"priority"}"#);
         assert!(prior.micros() > plain.micros() * 249 / 100, "{prior} against {plain}");
+    }
+
+    #[test]
+    fn a_maximum_is_lowered_to_what_there_is_room_for() {
+        let prices = PriceTable::built_in().unwrap();
+        let body = r#"{"model":"gpt-4o","max_tokens":1000,"n":2}"#;
+        let at = |room| {
+            let room = Some(MicroUsd::from_micros(room));
+            let planned = plan(Api::Chat, body.as_bytes(), &prices, room).unwrap();
+            (planned.plan.unwrap(), planned.rewritten)
+        };
+        let (whole, rewritten) = at(1_000_000);
+        assert_eq!((whole.clamped, rewritten), (None, None));
+        let input = whole.reserved.micros() - 20_000;
+        for (room, each) in [(input + 10_000, 500), (input + 10_019, 500), (input + 20, 1)] {
+            let (lowered, rewritten) = at(room);
+            assert_eq!(lowered.clamped, Some(each), "room for {room}");
+            assert!(lowered.reserved.micros() <= room);
+            let text = format!(r#"{{"model":"gpt-4o","max_tokens":{each},"n":2}}"#);
+            assert_eq!(rewritten.unwrap(), text.as_bytes());
+        }
+        // No room at all: it goes to the gate as it is, which refuses it.
+        let (refused, rewritten) = at(input + 19);
+        assert_eq!((refused.clamped, rewritten, refused.reserved), (None, None, whole.reserved));
     }
 }

@@ -7,6 +7,7 @@ use ::http::Method;
 use agentguard_core::rule::RuleType;
 use agentguard_core::service::ServiceKind;
 use agentguard_gate::Row;
+use agentguard_proxy::ProxyOptions;
 use agentguard_testkit::http::{self, Answer};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -352,4 +353,22 @@ async fn compressed_answers_are_read_and_pass_unchanged() {
     assert_eq!(answer.body, packed);
     let row = world.last_row().await;
     assert_eq!((cost(&row), row.estimated), (3_500, false));
+}
+
+#[tokio::test]
+async fn a_maximum_is_lowered_where_the_operator_lets_it() {
+    let options = ProxyOptions { clamp_max_tokens: true, ..ProxyOptions::default() };
+    let world = World::with(options).await;
+    world.rule(RuleType::DailyBudget, json!({"limit": "0.01"}));
+    let path = "/proxy/openai/v1/chat/completions";
+    let answer = post(&world, path, &[("x-test-events", "5000")], &chat(5_000)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let lowered: u64 = answer.header("x-agentguard-max-tokens").unwrap().parse().unwrap();
+    assert!((900..1_000).contains(&lowered), "{lowered}");
+    assert_eq!(answer.json()["usage"]["completion_tokens"], lowered);
+    assert!(world.spent().0.micros() <= 10_000);
+    // What fits is left alone; what cannot be made to fit is refused.
+    let answer = post(&world, path, &[], &chat(5_000)).await;
+    check_refused(&world, &answer, 403, "DAILY_BUDGET_EXCEEDED").await;
+    assert_eq!(world.upstream.stats().requests, 1);
 }

@@ -28,16 +28,15 @@ pub(super) struct Ask<'a> {
     model: Option<Scalar<'a>>,
     stream: Option<bool>,
     pub(super) stream_options: Option<&'a RawValue>,
-    max_tokens: Option<Scalar<'a>>,
-    max_completion_tokens: Option<Scalar<'a>>,
-    max_output_tokens: Option<Scalar<'a>>,
+    /// `max_tokens`, `max_completion_tokens` and `max_output_tokens`, as they stand in the body.
+    pub(super) maxima: [Option<&'a RawValue>; 3],
     n: Option<Scalar<'a>>,
     best_of: Option<Scalar<'a>>,
     prompts: Option<u64>,
     service_tier: Option<Scalar<'a>>,
     speed: Option<Scalar<'a>>,
     inference_geo: Option<Scalar<'a>>,
-    /// Names of members that were there and not null.
+    /// Names of members that were there, and neither null nor false.
     present: Vec<&'static str>,
     parts: Parts,
     tools: Tools,
@@ -112,8 +111,10 @@ impl<'a> Ask<'a> {
 
     /// The largest of the maxima that are named: which of them a server takes is its own affair.
     pub(super) fn max_output(&self) -> Result<Option<u64>, Unreadable> {
-        let named = [&self.max_tokens, &self.max_completion_tokens, &self.max_output_tokens];
-        named.into_iter().try_fold(None, |largest, one| Ok(largest.max(whole(one)?)))
+        self.maxima.into_iter().flatten().try_fold(None, |largest: Option<u64>, raw| {
+            let value = serde_json::from_str(raw.get()).map_err(|_| Unreadable::Malformed)?;
+            Ok(largest.max(whole(&Some(value))?))
+        })
     }
 
     /// How many answers are written at the most.
@@ -190,8 +191,9 @@ impl<'a> Ask<'a> {
         self.has("prediction")
     }
 
-    pub(super) fn thinks(&self) -> bool {
-        self.has("thinking") || self.has("reasoning")
+    /// Whether tokens are written that the answer does not show: by thinking, or after it.
+    pub(super) fn writes_unseen(&self) -> bool {
+        ["thinking", "reasoning", "background"].into_iter().any(|name| self.has(name))
     }
 
     fn has(&self, name: &str) -> bool {
@@ -203,9 +205,16 @@ impl<'a> Ask<'a> {
     fn take<A: MapAccess<'a>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         match name {
             "model" => once(&mut self.model, members),
-            "max_tokens" => once(&mut self.max_tokens, members),
-            "max_completion_tokens" => once(&mut self.max_completion_tokens, members),
-            "max_output_tokens" => once(&mut self.max_output_tokens, members),
+            "max_tokens" | "max_completion_tokens" | "max_output_tokens" => {
+                let raw = members.next_value()?;
+                let [max_tokens, max_completion_tokens, max_output_tokens] = &mut self.maxima;
+                let slot = match name {
+                    "max_tokens" => max_tokens,
+                    "max_completion_tokens" => max_completion_tokens,
+                    _ => max_output_tokens,
+                };
+                put(slot, raw)
+            }
             "n" => once(&mut self.n, members),
             "best_of" => once(&mut self.best_of, members),
             "service_tier" => once(&mut self.service_tier, members),
@@ -245,7 +254,7 @@ impl<'a> Ask<'a> {
             }
             other => match TELLING.into_iter().find(|telling| *telling == other) {
                 Some(telling) => {
-                    if !matches!(members.next_value()?, Scalar::Null) {
+                    if !matches!(members.next_value()?, Scalar::Null | Scalar::Bool(false)) {
                         self.present.push(telling);
                     }
                     Ok(())
