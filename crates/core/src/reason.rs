@@ -17,6 +17,7 @@ pub enum Reason {
     KillSwitchAgent,
     ServiceUnknown,
     DestinationBlocked,
+    CredentialMissing,
     AmountUnreadable,
     PriceUnknown,
     CurrencyUnknown,
@@ -44,7 +45,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Unauthenticated,
         Self::AgentRevoked,
         Self::ClientIpDenied,
@@ -52,6 +53,7 @@ impl Reason {
         Self::KillSwitchAgent,
         Self::ServiceUnknown,
         Self::DestinationBlocked,
+        Self::CredentialMissing,
         Self::AmountUnreadable,
         Self::PriceUnknown,
         Self::CurrencyUnknown,

@@ -20,8 +20,9 @@ use agentguard_gate::ports::{
     Durabilities, HourOfAgent, Record, RecordError, Registry, RegistryError, Ticket,
 };
 use agentguard_gate::{
-    Actor, AgentRecord, AlertEvent, Change, Clock, Gate, IdSource, Intent, PausedBy, PolicyData,
-    Row, RuleSet, Scope, Settings, StopReport, SystemEvent,
+    Actor, AgentRecord, AlertEvent, Change, Clock, CredentialChange, CredentialSource,
+    CredentialState, Gate, IdSource, Intent, PausedBy, PolicyData, Row, RuleSet, Scope, Settings,
+    StopReport, SystemEvent,
 };
 use agentguard_proxy::{Proxy, ProxyOptions};
 use agentguard_testkit::Upstream;
@@ -74,7 +75,7 @@ impl World {
             agents: vec![AgentRecord { agent: agent.clone(), token_hash: token.hash() }],
             rule_sets: vec![RuleSet { id: RULE_SET, name: "default".into(), rules: Vec::new() }],
             services: services(&upstream),
-            stops: Vec::new(),
+            ..PolicyData::default()
         };
         let record = Arc::new(MemoryRecord::default());
         let registry = Arc::new(MemoryRegistry(Mutex::new(data)));
@@ -132,7 +133,7 @@ impl World {
     }
 
     pub(crate) fn put(&self, service: Service) {
-        self.change(Change::PutService(service));
+        self.change(Change::PutService { service, credential: CredentialChange::Keep });
     }
 
     pub(crate) fn change(&self, change: Change) {
@@ -325,7 +326,16 @@ impl Registry for MemoryRegistry {
                 agents.for_each(|record| record.agent.status = AgentStatus::Revoked);
             }
             Change::AddRule(rule) => data.rule_sets[0].rules.push(rule),
-            Change::PutService(service) => {
+            Change::PutService { service, credential } => {
+                let source = CredentialSource::Store;
+                match credential {
+                    CredentialChange::Keep => None,
+                    CredentialChange::Remove => data.credentials.remove(&service.alias),
+                    CredentialChange::Set(credential) => data.credentials.insert(
+                        service.alias.clone(),
+                        CredentialState::Held { credential, source },
+                    ),
+                };
                 data.services.retain(|old| old.alias != service.alias);
                 data.services.push(service);
             }
