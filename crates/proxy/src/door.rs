@@ -148,6 +148,7 @@ impl Door {
             (Ok(_), None) => return Ok(no_method(*visit)),
         };
         let knock = knock(connection, parts);
+        let token_place = identity::place(&parts.headers);
         let mut caller = self.identify(&knock)?;
         let place = self.place(&target).map_err(|refusal| asked(Some(caller.agent.id), refusal))?;
         let (mut placed, options) = place;
@@ -181,6 +182,11 @@ impl Door {
         }
         let upstream =
             placed.route.upstream().map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
+        placed
+            .route
+            .credential
+            .put_into(&mut parts.headers, &token_place, &placed.route.service)
+            .map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
         let Prepared { amount, body, sent, standing } = prepared;
         let action = visit.action(&method, &placed, amount);
         let permit = self.gate.admit(&caller, visit.id, action).await;

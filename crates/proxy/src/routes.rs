@@ -14,11 +14,12 @@ use agentguard_egress::{
     ClientTls, Destination, Exceptions, ExtraRoots, Guard, PlatformRoots, PrivateAddresses,
     Upstream, UpstreamConfig,
 };
-use agentguard_gate::Directory;
+use agentguard_gate::{CredentialState, Directory};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::body::RequestBody;
+use crate::credential::RouteCredential;
 use crate::options::ProxyOptions;
 
 /// The services, each with its client.
@@ -53,6 +54,8 @@ pub(crate) struct Route {
     pub(crate) exceptions: Exceptions,
     /// To the head, and between chunks.
     pub(crate) timeout: Duration,
+    /// What the gate authenticates with there.
+    pub(crate) credential: RouteCredential,
     upstream: Result<Upstream<RequestBody>, Fault>,
 }
 
@@ -104,22 +107,30 @@ impl Routes {
             let Some(service) = directory.service(&stored.alias) else { continue };
             let exceptions = exceptions(service, options);
             let timeout = timeout(service, options);
+            let credential = directory.credential(&stored.alias);
             let kept = old.by_alias.get(&stored.alias).filter(|route| {
                 *route.service == **service
                     && route.exceptions == exceptions
                     && route.timeout == timeout
+                    && route.credential.is_of(credential)
                     && route.upstream.is_ok()
             });
             let route = match kept {
                 Some(route) => Arc::clone(route),
-                None => Arc::new(self.route(service, exceptions, timeout)),
+                None => Arc::new(self.route(service, exceptions, timeout, credential)),
             };
             by_alias.insert(stored.alias.clone(), route);
         }
         Table { version: Some(directory.version()), options: Arc::clone(options), by_alias }
     }
 
-    fn route(&self, service: &Arc<Service>, exceptions: Exceptions, timeout: Duration) -> Route {
+    fn route(
+        &self,
+        service: &Arc<Service>,
+        exceptions: Exceptions,
+        timeout: Duration,
+        credential: &CredentialState,
+    ) -> Route {
         let url = &service.base_url;
         let upstream = self.upstream(service, &exceptions, timeout);
         if let Err(fault) = &upstream {
@@ -134,6 +145,7 @@ impl Routes {
             base_path: url.path().trim_end_matches('/').to_owned(),
             exceptions,
             timeout,
+            credential: RouteCredential::of(service, credential),
             upstream,
         }
     }

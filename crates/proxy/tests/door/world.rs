@@ -13,7 +13,8 @@ use agentguard_core::rule::{RuleAction, RuleSpec, RuleType};
 use agentguard_core::service::{Service, ServiceKind};
 use agentguard_core::time::Zone;
 use agentguard_core::{
-    Agent, AgentId, AgentStatus, Currency, MicroUsd, Rates, RuleId, RuleSetId, Timestamp,
+    Agent, AgentId, AgentStatus, Credential, Currency, MicroUsd, Rates, RuleId, RuleSetId, Secret,
+    Timestamp,
 };
 use agentguard_egress::{BlockedNames, Guard, PlatformRoots, Resolver, Resolving};
 use agentguard_gate::ports::{
@@ -136,6 +137,19 @@ impl World {
         self.change(Change::PutService { service, credential: CredentialChange::Keep });
     }
 
+    /// Lets the gate hold a credential for a service, or no more.
+    pub(crate) fn hold(&self, alias: &str, credential: Option<&str>) {
+        let service = (**self.gate.directory().service(alias).unwrap()).clone();
+        let credential = match credential {
+            Some(text) => {
+                let credential = Credential::parse(Secret::new(text.to_owned()));
+                CredentialChange::Set(credential.unwrap())
+            }
+            None => CredentialChange::Remove,
+        };
+        self.change(Change::PutService { service, credential });
+    }
+
     pub(crate) fn change(&self, change: Change) {
         self.gate.change(&Actor::Cli, change).unwrap();
     }
@@ -244,6 +258,7 @@ fn services(upstream: &Upstream) -> Vec<Service> {
         service("stripe", &base, ServiceKind::Stripe),
         service("google-ads", &base, ServiceKind::GoogleAds),
         service("openai", &base, ServiceKind::Openai),
+        service("anthropic", &base, ServiceKind::Anthropic),
         service("plain", &base, ServiceKind::Generic),
         service("based", &format!("{base}/echo/base/"), ServiceKind::Generic),
     ]
