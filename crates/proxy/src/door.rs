@@ -180,12 +180,9 @@ impl Door {
                 caller = self.identify(&knock)?;
             }
         }
-        let upstream =
-            placed.route.upstream().map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
-        placed
+        let upstream = placed
             .route
-            .credential
-            .put_into(&mut parts.headers, &token_place, &placed.route.service)
+            .upstream_with(&mut parts.headers, &token_place)
             .map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
         let Prepared { amount, body, sent, standing } = prepared;
         let action = visit.action(&method, &placed, amount);

@@ -16,10 +16,12 @@ use agentguard_egress::{
 };
 use agentguard_gate::{CredentialState, Directory};
 use arc_swap::ArcSwap;
+use http::HeaderMap;
 use parking_lot::Mutex;
 
 use crate::body::RequestBody;
 use crate::credential::RouteCredential;
+use crate::identity::Place;
 use crate::options::ProxyOptions;
 
 /// The services, each with its client.
@@ -55,7 +57,7 @@ pub(crate) struct Route {
     /// To the head, and between chunks.
     pub(crate) timeout: Duration,
     /// What the gate authenticates with there.
-    pub(crate) credential: RouteCredential,
+    credential: RouteCredential,
     upstream: Result<Upstream<RequestBody>, Fault>,
 }
 
@@ -195,6 +197,17 @@ impl Table {
 }
 
 impl Route {
+    /// The way to the service for a request, into which the service's credential was put if the guard
+    /// token stood for it there.
+    pub(crate) fn upstream_with(
+        &self,
+        headers: &mut HeaderMap,
+        token_place: &Place,
+    ) -> Result<&Upstream<RequestBody>, Refusal> {
+        self.credential.put_into(headers, token_place, &self.service)?;
+        self.upstream()
+    }
+
     /// The way to the service, or what is wrong with how it is set up.
     pub(crate) fn upstream(&self) -> Result<&Upstream<RequestBody>, Refusal> {
         self.upstream.as_ref().map_err(|fault| {
