@@ -104,7 +104,7 @@ pub(crate) fn gate(rules: Vec<RuleSpec>, record: Arc<dyn Record>) -> Gate {
         agents: vec![AgentRecord { agent, token_hash }],
         rule_sets: vec![set],
         services: Vec::new(),
-        stops: Vec::new(),
+        ..PolicyData::default()
     };
     let settings = Settings {
         zone: Zone::UTC,

@@ -2,7 +2,7 @@
 
 use agentguard_core::AgentStatus;
 use agentguard_gate::{
-    Actor, AgentDraft, Change, PolicyData, PolicyFile, RuleDraft, RuleSet, RuleSetDraft,
+    Actor, AgentDraft, Change, ImportPlan, PolicyData, PolicyFile, RuleDraft, RuleSet, RuleSetDraft,
 };
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -34,15 +34,18 @@ pub(crate) async fn import(
 ) -> Result<Json<Value>, ApiError> {
     let _one = admin.one_change().await;
     let gate = admin.gate();
-    let planned = {
+    let (planned, dropped) = {
         let directory = gate.directory();
-        plan::plan(file, directory.data(), gate.ids(), gate.now())?
+        let planned = plan::plan(file, directory.data(), gate.ids(), gate.now())?;
+        let dropped = dropped_credentials(directory.data(), &planned.plan);
+        (planned, dropped)
     };
     let mut report = json!({
         "dry_run": how.dry_run,
         "rule_sets": planned.plan.rule_sets.len(),
         "rules": planned.plan.rule_sets.iter().map(|set| set.rules.len()).sum::<usize>(),
         "services": planned.plan.services.len(),
+        "credentials_dropped": dropped,
         "agents_moved": planned.plan.moved_agents.len(),
     });
     let new_agents: Vec<Value> = planned
@@ -70,6 +73,15 @@ impl From<PlanError> for ApiError {
             PlanError::NoRandomness(error) => crate::agents::no_randomness(&*error),
         }
     }
+}
+
+/// Services whose stored credential goes with the import.
+fn dropped_credentials(data: &PolicyData, plan: &ImportPlan) -> Vec<String> {
+    let stored = data.credentials.keys();
+    let mut gone: Vec<String> =
+        stored.filter(|alias| !plan.keeps_credential(alias, data)).cloned().collect();
+    gone.sort();
+    gone
 }
 
 /// Names instead of ids, no secrets, in an order that does not change by itself: made for git.

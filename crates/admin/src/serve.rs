@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{delete, get, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -33,7 +33,7 @@ pub fn router(admin: Admin) -> Router {
         .route("/rule-sets/{set}/rules", get(rules::list).post(rules::add).delete(rules::clear))
         .route("/rules/{rule}", delete(rules::remove))
         .route("/services", get(services::list))
-        .route("/services/{alias}", put(services::put).delete(services::remove))
+        .route("/services/{alias}", get(services::show).put(services::put).delete(services::remove))
         .route("/kill-switch", get(stops::show).post(stops::switch))
         .route("/explain", post(explain::explain))
         .route("/spend", get(spend::show))

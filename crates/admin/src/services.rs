@@ -1,10 +1,11 @@
 //! Services: the aliases that agents reach APIs by.
 
 use agentguard_core::service::{BUILT_IN, Service, ServiceKind};
-use agentguard_gate::{Actor, Change};
+use agentguard_core::{Credential, Secret};
+use agentguard_gate::{Actor, Change, CredentialChange, Directory, from_environment};
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::body::{Body, List};
@@ -23,57 +24,121 @@ pub(crate) struct ServicePatch {
     allow_private: Option<bool>,
     insecure_skip_tls_verify: Option<bool>,
     ca_file: Option<String>,
+    /// Taken in and never given out.
+    credential: Option<Given>,
+    /// Another source of the same: a variable of the gate's environment.
     credential_env: Option<String>,
     timeout_sec: Option<u32>,
 }
 
-pub(crate) async fn list(State(admin): State<Admin>) -> Json<List<Service>> {
-    let mut services = admin.gate().directory().data().services.clone();
+/// A credential on its way in.
+#[derive(Debug)]
+struct Given(Secret<String>);
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|text| Self(Secret::new(text)))
+    }
+}
+
+/// A service as it is shown: of its credential only where that is from.
+#[derive(Debug, Serialize)]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    service: Service,
+    /// `stored`, `env`, `unusable`, or none.
+    credential: Option<&'static str>,
+    /// What is wrong with an unusable one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credential_problem: Option<String>,
+    /// It was for another origin than the service leads to now, and is gone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    credential_dropped: bool,
+}
+
+impl Shown {
+    fn of(service: Service, directory: &Directory) -> Self {
+        let state = directory.credential(&service.alias);
+        Self {
+            credential: state.name(),
+            credential_problem: state.problem().map(ToString::to_string),
+            credential_dropped: false,
+            service,
+        }
+    }
+}
+
+pub(crate) async fn list(State(admin): State<Admin>) -> Json<List<Shown>> {
+    let directory = admin.gate().directory();
+    let mut services = directory.data().services.clone();
     services.sort_by(|a, b| a.alias.cmp(&b.alias));
-    Json(List::whole(services))
+    let shown = services.into_iter().map(|service| Shown::of(service, &directory));
+    Json(List::whole(shown.collect()))
+}
+
+pub(crate) async fn show(
+    State(admin): State<Admin>,
+    Path(alias): Path<String>,
+) -> Result<Json<Shown>, ApiError> {
+    let directory = admin.gate().directory();
+    let found = directory.service(&alias);
+    let service = found.ok_or_else(|| ApiError::not_found("service", &alias))?;
+    Ok(Json(Shown::of((**service).clone(), &directory)))
 }
 
 pub(crate) async fn put(
     State(admin): State<Admin>,
     Extension(actor): Extension<Actor>,
     Path(alias): Path<String>,
-    Body(patch): Body<ServicePatch>,
-) -> Result<Json<Service>, ApiError> {
+    Body(mut patch): Body<ServicePatch>,
+) -> Result<Json<Shown>, ApiError> {
     let _one = admin.one_change().await;
-    let service = {
+    let (service, credential, credential_dropped) = {
         let directory = admin.gate().directory();
         let old = directory.service(&alias);
         if old.is_none() && directory.data().services.len() >= THINGS_MAX {
             return Err(ApiError::invalid("alias", format!("there are {THINGS_MAX} already")));
         }
-        changed(old.map(|service| (**service).clone()), alias, patch)?
+        let old = old.map(|service| (**service).clone());
+        let (old_origin, had) = (old.as_ref().map(Service::origin), directory.credential(&alias));
+        let mut service = changed(old, alias, &mut patch)?;
+        let moved = old_origin.is_some_and(|origin| origin != service.origin());
+        let credential = credential(&mut service, patch, moved)?;
+        let kept = matches!(credential, CredentialChange::Keep) && service.credential_env.is_none();
+        (service, credential, moved && kept && had.name().is_some())
     };
-    let change = Change::PutService(service.clone());
+    let change = Change::PutService { service: service.clone(), credential };
     admin.blocking(move |gate| gate.change(&actor, change)).await??;
-    Ok(Json(service))
+    let shown = Shown::of(service, &admin.gate().directory());
+    Ok(Json(Shown { credential_dropped, ..shown }))
 }
 
 pub(crate) async fn remove(
     State(admin): State<Admin>,
     Extension(actor): Extension<Actor>,
     Path(alias): Path<String>,
-) -> Result<Json<Service>, ApiError> {
+) -> Result<Json<Shown>, ApiError> {
     let _one = admin.one_change().await;
     let removed = {
         let directory = admin.gate().directory();
         let found = directory.service(&alias);
-        (**found.ok_or_else(|| ApiError::not_found("service", &alias))?).clone()
+        let service = found.ok_or_else(|| ApiError::not_found("service", &alias))?;
+        Shown::of((**service).clone(), &directory)
     };
     admin.blocking(move |gate| gate.change(&actor, Change::RemoveService(alias))).await??;
     Ok(Json(removed))
 }
 
-fn changed(old: Option<Service>, alias: String, patch: ServicePatch) -> Result<Service, ApiError> {
-    if patch.alias.is_some_and(|given| given != alias) {
+fn changed(
+    old: Option<Service>,
+    alias: String,
+    patch: &mut ServicePatch,
+) -> Result<Service, ApiError> {
+    if patch.alias.take().is_some_and(|given| given != alias) {
         return Err(ApiError::invalid("alias", "is not the one of the path"));
     }
-    let base_url = patch.base_url.map(|text| url("base_url", &text)).transpose()?;
-    let kind = patch.kind.map(|name| kind(&name)).transpose()?;
+    let base_url = patch.base_url.take().map(|text| url("base_url", &text)).transpose()?;
+    let kind = patch.kind.take().map(|name| kind(&name)).transpose()?;
     let mut service = match old {
         Some(service) => service,
         None => {
@@ -89,16 +154,44 @@ fn changed(old: Option<Service>, alias: String, patch: ServicePatch) -> Result<S
     service.allow_private = patch.allow_private.unwrap_or(service.allow_private);
     service.insecure_skip_tls_verify =
         patch.insecure_skip_tls_verify.unwrap_or(service.insecure_skip_tls_verify);
-    if let Some(file) = patch.ca_file {
+    if let Some(file) = patch.ca_file.take() {
         service.ca_file = ca_file(file)?;
-    }
-    if let Some(name) = patch.credential_env {
-        service.credential_env = variable(name)?;
     }
     service.timeout_sec = patch.timeout_sec.or(service.timeout_sec);
     // Its messages begin with the field.
     service.check().map_err(|error| ApiError::invalid_text(format!("parameter {error}")))?;
     Ok(service)
+}
+
+/// What becomes of the service's credential. There is one source of it: the store or a variable.
+fn credential(
+    service: &mut Service,
+    patch: ServicePatch,
+    moved: bool,
+) -> Result<CredentialChange, ApiError> {
+    let named = patch.credential_env.map(variable).transpose()?;
+    let given = patch.credential.map(|Given(text)| text);
+    let asked_to_remove = given.as_ref().is_some_and(|text| text.expose().is_empty());
+    if moved || named.is_some() || given.is_some() {
+        // One for another origin must not follow the service there.
+        service.credential_env = None;
+    }
+    match (given.filter(|text| !text.expose().is_empty()), named.flatten()) {
+        (Some(_), Some(_)) => {
+            let why = "give it, or the variable that holds it, not both";
+            Err(ApiError::invalid("credential", why))
+        }
+        (Some(text), None) => Credential::parse(text)
+            .map(CredentialChange::Set)
+            .map_err(|error| ApiError::invalid("credential", error)),
+        (None, Some(name)) => {
+            from_environment(&name).map_err(|error| ApiError::invalid("credential_env", error))?;
+            service.credential_env = Some(name);
+            Ok(CredentialChange::Remove)
+        }
+        (None, None) if asked_to_remove => Ok(CredentialChange::Remove),
+        (None, None) => Ok(CredentialChange::Keep),
+    }
 }
 
 fn blank(alias: String, base_url: Url) -> Service {

@@ -183,6 +183,7 @@ async fn assemble(
         .map_err(|error| failed("opening the gate")(&error))?
         .map_err(|error| failed("reading the policy")(&error))?;
     raise_found(&gate, &found);
+    tell_unusable_credentials(&gate);
     if let Some(seconds) = behind_sec {
         let message = format!("the machine's clock is {seconds} s behind the record");
         tracing::warn!("{message}; the gate goes on from the record's time");
@@ -221,6 +222,19 @@ fn raise_found(gate: &Gate, found: &[String]) {
     let told: Vec<_> = found.iter().take(TOLD_MAX).collect();
     let details = json!({"found": told, "count": found.len()});
     gate.raise(EventKind::AuditIntegrityFailed, format!("{first}{more}"), details);
+}
+
+/// The gate runs without them; calls that need one are refused.
+fn tell_unusable_credentials(gate: &Gate) {
+    let directory = gate.directory();
+    for service in &directory.data().services {
+        let Some(why) = directory.credential(&service.alias).problem() else { continue };
+        let alias = &service.alias;
+        let message = format!("the credential of service `{alias}` cannot be used: {why}");
+        tracing::warn!("{message}; calls that need it are refused");
+        let details = json!({"service": alias});
+        gate.note("credential.unusable", Severity::Warning, message, details);
+    }
 }
 
 async fn close(store: Arc<Store>) {

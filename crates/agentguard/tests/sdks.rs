@@ -43,6 +43,35 @@ async fn openai_sdk_streams_through_and_hears_a_rate_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_sdk_takes_a_guard_token_for_a_key_and_the_upstream_sees_the_real_one() {
+    let (gate, upstream) = start("openai").await;
+    for alias in ["openai", "anthropic", "stripe"] {
+        gate.serve(alias, alias, &upstream);
+        let set = ["service", "set", alias, "--credential-env", "REAL_KEY", "--json"];
+        let output = gate.cli_with(&set, &[("REAL_KEY", &format!("sk-real-{alias}"))], "");
+        assert!(output.status.success(), "{}", process::show(&output));
+    }
+    let added = gate.cli_json(&["agent", "add", "bot", "--json"]);
+    let token = added["token"].as_str().unwrap().to_owned();
+    let base = format!("http://{}/proxy", gate.proxy_addr());
+    let script = include_str!("sdk/virtual_keys.py");
+    let output = python_task(script, vec![base, token], Vec::new()).await;
+    assert!(output.status.success(), "{}", process::show(&output));
+    let seen: Vec<_> = upstream
+        .requests()
+        .iter()
+        .map(|request| {
+            let header = |name: &str| Some(request.headers.get(name)?.to_str().unwrap().to_owned());
+            (header("authorization"), header("x-api-key"))
+        })
+        .collect();
+    let bearer = |alias: &str| (Some(format!("Bearer sk-real-{alias}")), None);
+    let key = (None, Some("sk-real-anthropic".to_owned()));
+    assert_eq!(seen, [bearer("openai"), key, bearer("stripe")]);
+    assert_eq!(upstream.stats().guard_tokens_seen, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curl_sees_a_refusal_with_its_rule_and_remedy() {
     let (gate, upstream) = start("stripe").await;
     let rule = gate.cli_json(&[

@@ -13,6 +13,10 @@ pub const NAME_BYTES_MAX: usize = 64;
 /// Bytes of a free text (description, reason for a stop).
 pub const TEXT_BYTES_MAX: usize = 1_024;
 
+/// Bytes of an upstream credential. API keys have under 200, OAuth access tokens up to 2,048; servers
+/// take no more than 8 KiB of headers in all.
+pub const CREDENTIAL_BYTES_MAX: usize = 4_096;
+
 /// Largest count a rate rule may allow in its window: what a `u32` bucket holds with room to spare.
 pub const RATE_MAX: u32 = 1_000_000_000;
 

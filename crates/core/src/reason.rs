@@ -17,6 +17,7 @@ pub enum Reason {
     KillSwitchAgent,
     ServiceUnknown,
     DestinationBlocked,
+    CredentialMissing,
     AmountUnreadable,
     PriceUnknown,
     CurrencyUnknown,
@@ -45,7 +46,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Unauthenticated,
         Self::AgentRevoked,
         Self::ClientIpDenied,
@@ -53,6 +54,7 @@ impl Reason {
         Self::KillSwitchAgent,
         Self::ServiceUnknown,
         Self::DestinationBlocked,
+        Self::CredentialMissing,
         Self::AmountUnreadable,
         Self::PriceUnknown,
         Self::CurrencyUnknown,

@@ -78,7 +78,7 @@ pub struct Service {
     /// A PEM file with further roots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<String>,
-    /// The environment variable that holds the upstream credential, once credentials are injected.
+    /// The variable of the gate's own environment that holds the upstream credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_env: Option<String>,
     /// Seconds to wait for a response head; none means the configured default.
@@ -137,6 +137,11 @@ impl Service {
             Some(seconds) if !(1..=3_600).contains(&seconds) => Err(ServiceError::Timeout(seconds)),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Scheme, host and port: what a credential is good for, and nothing else.
+    pub fn origin(&self) -> String {
+        self.base_url.origin().ascii_serialization()
     }
 
     /// The host in lower case, as domain rules compare it.

@@ -61,6 +61,10 @@ pub const fn row(reason: Reason) -> Row {
             remedy: "an operator can allow it for the service (`agentguard service set … --allow-private`)",
             ..deny("DESTINATION_BLOCKED", 403, -32003, "this destination is not allowed")
         },
+        Reason::CredentialMissing => Row {
+            remedy: "an operator can store one (`agentguard service set ALIAS --credential-env NAME`); or send your own key, and the token as `X-AgentGuard-Token`",
+            ..deny("CREDENTIAL_MISSING", 403, -32003, "the gate has no credential for this service")
+        },
         Reason::AmountUnreadable => Row {
             remedy: "send the body as plain JSON or a form with one amount and its currency",
             ..deny("AMOUNT_UNREADABLE", 403, -32003, "the amount of this call cannot be read")

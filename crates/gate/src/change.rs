@@ -7,6 +7,8 @@ use agentguard_core::{Agent, AgentId, Door, RuleId, RuleSetId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::credential::CredentialChange;
+use crate::directory::PolicyData;
 use crate::stop::{Scope, Stop};
 
 /// Who made a change.
@@ -52,7 +54,10 @@ pub enum Change {
     /// Removes every rule of the set.
     ClearRules(RuleSetId),
     /// Creates or replaces.
-    PutService(Service),
+    PutService {
+        service: Service,
+        credential: CredentialChange,
+    },
     RemoveService(String),
     Stop(Stop),
     Resume(Scope),
@@ -77,6 +82,18 @@ pub struct ImportPlan {
     pub new_agents: Vec<(Agent, TokenHash)>,
     /// Agents that do, and the rule set they are to have.
     pub moved_agents: Vec<(AgentId, RuleSetId)>,
+}
+
+impl ImportPlan {
+    /// Whether the credential that is stored for an alias stays. A file brings none; one that is
+    /// there stays with its service, unless that is gone, leads to another origin or names a variable
+    /// instead.
+    pub fn keeps_credential(&self, alias: &str, before: &PolicyData) -> bool {
+        let old = before.services.iter().find(|service| service.alias == alias);
+        let new = self.services.iter().find(|service| service.alias == alias);
+        old.zip(new)
+            .is_some_and(|(old, new)| old.origin() == new.origin() && new.credential_env.is_none())
+    }
 }
 
 /// What `policy export` writes and `policy import` reads: names instead of ids, no secrets.

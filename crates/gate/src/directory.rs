@@ -11,6 +11,7 @@ use agentguard_core::time::Zone;
 use agentguard_core::token::TokenHash;
 use agentguard_core::{Agent, AgentId, AgentStatus, Policy, PriceTable, Rates, RuleSetId};
 
+use crate::credential::CredentialState;
 use crate::stop::Stop;
 use crate::turnstile::Turnstile;
 
@@ -23,6 +24,8 @@ pub struct PolicyData {
     pub rule_sets: Vec<RuleSet>,
     /// Services.
     pub services: Vec<Service>,
+    /// Stored credentials by alias, opened.
+    pub credentials: HashMap<String, CredentialState>,
     /// Switches that are on.
     pub stops: Vec<Stop>,
 }
@@ -64,6 +67,7 @@ pub struct Directory {
     by_token: HashMap<TokenHash, Arc<Entry>>,
     by_id: HashMap<AgentId, Arc<Entry>>,
     services: HashMap<String, Arc<Service>>,
+    credentials: HashMap<String, CredentialState>,
     sole: Option<Arc<Entry>>,
     prices: Arc<PriceTable>,
     data: PolicyData,
@@ -87,9 +91,12 @@ impl Directory {
         mut turnstile: impl FnMut(AgentId) -> Arc<Turnstile>,
     ) -> Result<Self, String> {
         let mut services = HashMap::new();
+        let mut credentials = HashMap::new();
         for service in &data.services {
             service.check().map_err(|error| error.to_string())?;
             services.insert(service.alias.clone(), Arc::new(service.clone()));
+            let credential = CredentialState::of(service, data.credentials.get(&service.alias));
+            credentials.insert(service.alias.clone(), credential);
         }
         let around = Surroundings {
             zone: with.zone,
@@ -112,6 +119,7 @@ impl Directory {
             by_token: HashMap::new(),
             by_id: HashMap::new(),
             services,
+            credentials,
             sole: None,
             prices: Arc::clone(with.prices),
             data: PolicyData::default(),
@@ -169,6 +177,11 @@ impl Directory {
     /// What models cost.
     pub const fn prices(&self) -> &Arc<PriceTable> {
         &self.prices
+    }
+
+    /// What the gate authenticates with at the service of an alias.
+    pub fn credential(&self, alias: &str) -> &CredentialState {
+        self.credentials.get(alias).unwrap_or(&CredentialState::None)
     }
 
     /// As it is stored.

@@ -7,6 +7,7 @@
 mod alert;
 mod change;
 mod clock;
+mod credential;
 pub mod defaults;
 mod directory;
 mod gate;
@@ -24,6 +25,10 @@ mod turnstile;
 pub use alert::{AlertEvent, EventKind, Severity};
 pub use change::{Actor, AgentDraft, Change, ImportPlan, PolicyFile, RuleDraft, RuleSetDraft};
 pub use clock::Clock;
+pub use credential::{
+    CredentialChange, CredentialSource, CredentialState, EnvironmentError, Unusable,
+    from_environment,
+};
 pub use directory::{AgentRecord, Directory, Entry, PolicyData, RuleSet};
 pub use gate::{ChangeError, Gate, Settings, StopReport};
 pub use ids::IdSource;

@@ -156,6 +156,7 @@ impl Door {
             (Ok(_), None) => return Ok(no_method(*visit)),
         };
         let knock = knock(connection, parts);
+        let token_place = identity::place(&parts.headers);
         let mut caller = self.identify(&knock)?;
         let place = self.place(&target).map_err(|refusal| asked(Some(caller.agent.id), refusal))?;
         let (mut placed, options) = place;
@@ -190,8 +191,10 @@ impl Door {
                 caller = self.identify(&knock)?;
             }
         }
-        let upstream =
-            placed.route.upstream().map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
+        let upstream = placed
+            .route
+            .upstream_with(&mut parts.headers, &token_place)
+            .map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
         let Prepared { amount, body, sent, standing, plan } = prepared;
         let action = visit.action(&method, &placed, amount);
         let permit = self.gate.admit(&caller, visit.id, action).await;

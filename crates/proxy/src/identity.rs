@@ -18,7 +18,8 @@ use crate::path::decode_any;
 
 /// The header that carries nothing but a token.
 pub(crate) const TOKEN: HeaderName = HeaderName::from_static("x-agentguard-token");
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Where some services take their key.
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Decodes with and without padding: what some server would read must be seen here too.
@@ -47,6 +48,46 @@ pub(crate) fn presented(headers: &HeaderMap) -> Presented {
         .map(|(user, password)| if claims(&user) { user } else { password })
         .find(|text| claims(text))
         .map_or(Presented::Nothing, |text| read(&text))
+}
+
+/// Where a guard token stood, and so what it stood for.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Place {
+    /// There is none.
+    Nowhere,
+    /// Only in `X-AgentGuard-Token`: the key's place is free, or holds the agent's own.
+    OwnHeader,
+    Bearer,
+    ApiKey,
+    /// As the user name of Basic authentication, beside this password.
+    BasicUser {
+        password: Vec<u8>,
+    },
+    /// As the password, beside this user name.
+    BasicPassword {
+        user: Vec<u8>,
+    },
+}
+
+/// Where the token stands. The places that are meant for the service's key come first: a token there
+/// is in that key's stead, even if the agent shows it in its own header too.
+pub(crate) fn place(headers: &HeaderMap) -> Place {
+    let authorization = || headers.get_all(AUTHORIZATION).iter();
+    if authorization().filter_map(|value| after_scheme(value, b"bearer")).any(claims) {
+        return Place::Bearer;
+    }
+    if headers.get_all(API_KEY).iter().any(|value| claims(value.as_bytes())) {
+        return Place::ApiKey;
+    }
+    for (user, password) in authorization().filter_map(basic) {
+        if claims(&user) {
+            return Place::BasicUser { password };
+        }
+        if claims(&password) {
+            return Place::BasicPassword { user };
+        }
+    }
+    if headers.contains_key(TOKEN) { Place::OwnHeader } else { Place::Nowhere }
 }
 
 /// Whether a page in a browser sent it, or may have: a page whose name was pointed at this machine

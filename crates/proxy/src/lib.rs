@@ -12,6 +12,7 @@
 mod amount;
 mod body;
 mod connection;
+mod credential;
 mod door;
 mod forward;
 mod head_scan;

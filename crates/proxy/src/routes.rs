@@ -14,11 +14,14 @@ use agentguard_egress::{
     ClientTls, Destination, Exceptions, ExtraRoots, Guard, PlatformRoots, PrivateAddresses,
     Upstream, UpstreamConfig,
 };
-use agentguard_gate::Directory;
+use agentguard_gate::{CredentialState, Directory};
 use arc_swap::ArcSwap;
+use http::HeaderMap;
 use parking_lot::Mutex;
 
 use crate::body::RequestBody;
+use crate::credential::RouteCredential;
+use crate::identity::Place;
 use crate::options::ProxyOptions;
 
 /// The services, each with its client.
@@ -53,6 +56,8 @@ pub(crate) struct Route {
     pub(crate) exceptions: Exceptions,
     /// To the head, and between chunks.
     pub(crate) timeout: Duration,
+    /// What the gate authenticates with there.
+    credential: RouteCredential,
     upstream: Result<Upstream<RequestBody>, Fault>,
 }
 
@@ -104,22 +109,30 @@ impl Routes {
             let Some(service) = directory.service(&stored.alias) else { continue };
             let exceptions = exceptions(service, options);
             let timeout = timeout(service, options);
+            let credential = directory.credential(&stored.alias);
             let kept = old.by_alias.get(&stored.alias).filter(|route| {
                 *route.service == **service
                     && route.exceptions == exceptions
                     && route.timeout == timeout
+                    && route.credential.is_of(credential)
                     && route.upstream.is_ok()
             });
             let route = match kept {
                 Some(route) => Arc::clone(route),
-                None => Arc::new(self.route(service, exceptions, timeout)),
+                None => Arc::new(self.route(service, exceptions, timeout, credential)),
             };
             by_alias.insert(stored.alias.clone(), route);
         }
         Table { version: Some(directory.version()), options: Arc::clone(options), by_alias }
     }
 
-    fn route(&self, service: &Arc<Service>, exceptions: Exceptions, timeout: Duration) -> Route {
+    fn route(
+        &self,
+        service: &Arc<Service>,
+        exceptions: Exceptions,
+        timeout: Duration,
+        credential: &CredentialState,
+    ) -> Route {
         let url = &service.base_url;
         let upstream = self.upstream(service, &exceptions, timeout);
         if let Err(fault) = &upstream {
@@ -134,6 +147,7 @@ impl Routes {
             base_path: url.path().trim_end_matches('/').to_owned(),
             exceptions,
             timeout,
+            credential: RouteCredential::of(service, credential),
             upstream,
         }
     }
@@ -183,6 +197,17 @@ impl Table {
 }
 
 impl Route {
+    /// The way to the service for a request, into which the service's credential was put if the guard
+    /// token stood for it there.
+    pub(crate) fn upstream_with(
+        &self,
+        headers: &mut HeaderMap,
+        token_place: &Place,
+    ) -> Result<&Upstream<RequestBody>, Refusal> {
+        self.credential.put_into(headers, token_place, &self.service)?;
+        self.upstream()
+    }
+
     /// The way to the service, or what is wrong with how it is set up.
     pub(crate) fn upstream(&self) -> Result<&Upstream<RequestBody>, Refusal> {
         self.upstream.as_ref().map_err(|fault| {

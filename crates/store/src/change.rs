@@ -1,14 +1,16 @@
 //! Changes of policy: what each does to the tables, and what its row in `config_changes` says.
-//! Token hashes never show: they are written as `***`.
+//! Token hashes never show: they are written as `***`. Of a credential it says only what became of it.
 
 use agentguard_core::agent::AgentStatus;
+use agentguard_core::service::Service;
 use agentguard_core::token::TokenHash;
 use agentguard_core::{Agent, AgentId, RuleSetId};
 use agentguard_gate::ports::RegistryError;
-use agentguard_gate::{Change, PolicyData, Scope, Stop};
+use agentguard_gate::{Change, CredentialChange, PolicyData, Scope, Stop};
 use rusqlite::{Connection, Params};
 use serde_json::{Value, json};
 
+use crate::credentials::{self, Credentials};
 use crate::import;
 use crate::policy::{insert_agent, insert_rule, put_service, scope_text, store_error};
 
@@ -27,6 +29,7 @@ pub(crate) fn make(
     db: &Connection,
     change: &Change,
     data: &PolicyData,
+    credentials: &Credentials,
 ) -> Result<Told, RegistryError> {
     match change {
         Change::AddAgent { agent, token_hash } => add_agent(db, agent, token_hash, data),
@@ -54,17 +57,22 @@ pub(crate) fn make(
             execute(db, "DELETE FROM rules WHERE rule_set_id = ?1", [id.to_string()])?;
             told("rules.clear", "rule_set", id, rules, json!([]))
         }
-        Change::PutService(service) => {
+        Change::PutService { service, credential } => {
             let before = data.services.iter().find(|known| known.alias == service.alias);
             put_service(db, service)?;
-            told("service.put", "service", &service.alias, json!(before), json!(service))
+            let became = change_credential(db, service, before, credential, credentials)?;
+            let after = with_credential(json!(service), became);
+            told("service.put", "service", &service.alias, json!(before), after)
         }
         Change::RemoveService(alias) => {
             let known = data.services.iter().find(|known| known.alias == *alias);
             let before =
                 known.ok_or(RegistryError::NotFound { kind: "service", name: alias.clone() })?;
+            let was = credentials::is_stored(db, alias)?.then_some("stored");
+            credentials::remove(db, alias)?;
             execute(db, "DELETE FROM services WHERE alias = ?1", [alias])?;
-            told("service.remove", "service", alias, json!(before), Value::Null)
+            let before = with_credential(json!(before), was);
+            told("service.remove", "service", alias, before, Value::Null)
         }
         Change::Stop(stop) => switch_on(db, stop, data),
         Change::Resume(scope) => switch_off(db, *scope, data),
@@ -121,6 +129,37 @@ pub(crate) fn agent_of(data: &PolicyData, id: AgentId) -> Result<&Agent, Registr
     found
         .map(|record| &record.agent)
         .ok_or(RegistryError::NotFound { kind: "agent", name: id.to_string() })
+}
+
+/// What became of a service's credential. One that was stored for another origin goes, whatever was
+/// asked: who may change where a service leads must not get at its key that way.
+fn change_credential(
+    db: &Connection,
+    service: &Service,
+    before: Option<&Service>,
+    change: &CredentialChange,
+    credentials: &Credentials,
+) -> Result<Option<&'static str>, RegistryError> {
+    let had = credentials::is_stored(db, &service.alias)?;
+    let moved = before.is_none_or(|before| before.origin() != service.origin());
+    match change {
+        CredentialChange::Set(credential) => {
+            credentials.put(db, service, credential)?;
+            Ok(Some(if had { "changed" } else { "set" }))
+        }
+        CredentialChange::Keep if !moved => Ok(None),
+        CredentialChange::Keep | CredentialChange::Remove => {
+            credentials::remove(db, &service.alias)?;
+            Ok(had.then_some("removed"))
+        }
+    }
+}
+
+fn with_credential(mut service: Value, said: Option<&str>) -> Value {
+    if let (Some(map), Some(said)) = (service.as_object_mut(), said) {
+        map.insert("credential".into(), json!(said));
+    }
+    service
 }
 
 fn add_agent(

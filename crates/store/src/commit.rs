@@ -10,6 +10,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::chain::{Chainer, Heads};
 use crate::change;
 use crate::checkpoint::Anchor;
+use crate::credentials::Credentials;
 use crate::error::StoreError;
 use crate::policy::{self, store_error};
 use crate::queue::Accept;
@@ -27,16 +28,21 @@ pub(crate) struct Ledger {
     chainer: Chainer,
     sums: Sums,
     zone: Zone,
+    credentials: Credentials,
     /// Where the request log stood when a commit failed that may have happened all the same: look at
     /// what came after it before writing again.
     doubt_since: Option<i64>,
 }
 
 impl Ledger {
-    pub(crate) fn new(db: Connection, zone: Zone) -> rusqlite::Result<Self> {
+    pub(crate) fn new(
+        db: Connection,
+        zone: Zone,
+        credentials: Credentials,
+    ) -> rusqlite::Result<Self> {
         let heads = Heads::read(&db)?;
         let (chainer, sums) = (Chainer::default(), Sums::default());
-        Ok(Self { db, heads, chainer, sums, zone, doubt_since: None })
+        Ok(Self { db, heads, chainer, sums, zone, credentials, doubt_since: None })
     }
 
     pub(crate) const fn heads(&self) -> &Heads {
@@ -88,9 +94,9 @@ impl Ledger {
     ) -> Result<PolicyData, RegistryError> {
         let mut heads = self.settled_heads().map_err(store_error)?;
         let transaction = begin(&self.db).map_err(store_error)?;
-        let before = policy::load(&transaction)?;
-        let told = change::make(&transaction, change, &before)?;
-        let after = policy::load(&transaction)?;
+        let before = policy::load(&transaction, &self.credentials)?;
+        let told = change::make(&transaction, change, &before, &self.credentials)?;
+        let after = policy::load(&transaction, &self.credentials)?;
         if let Some(accept) = accept {
             accept(&after).map_err(RegistryError::Invalid)?;
         }
@@ -199,7 +205,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = crate::schema::open_for_writing(&crate::schema::db_path(dir.path()), || Ok(()))
             .unwrap();
-        let mut ledger = Ledger::new(db, Zone::UTC).unwrap();
+        let mut ledger = Ledger::new(db, Zone::UTC, Credentials::of(dir.path())).unwrap();
         let rows = [row(1), row(2), row(3)];
         let rows: Vec<&Row> = rows.iter().collect();
         ledger.write(&rows[..2], &[]).unwrap();

@@ -103,6 +103,9 @@ pub enum StoreError {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A credential could not be sealed.
+    #[error("sealing a credential")]
+    Seal,
     /// No random bytes for a new key.
     #[error("reading the system's random source")]
     NoRandomness(#[source] getrandom::Error),

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::change::{Told, agent_of, check_name_free, execute, shown, told};
+use crate::credentials;
 use crate::policy::{insert_agent, insert_rule, put_service};
 
 pub(crate) fn make(
@@ -38,7 +39,25 @@ pub(crate) fn make(
     for service in &plan.services {
         put_service(db, service)?;
     }
-    told("policy.import", "policy", &"policy", before(data, plan), after(plan))
+    let mut after = after(plan);
+    let removed = drop_credentials(db, plan, data)?;
+    if let (Some(map), false) = (after.as_object_mut(), removed.is_empty()) {
+        map.insert("credentials_removed".into(), json!(removed));
+    }
+    told("policy.import", "policy", &"policy", before(data, plan), after)
+}
+
+fn drop_credentials(
+    db: &Connection,
+    plan: &ImportPlan,
+    data: &PolicyData,
+) -> Result<Vec<String>, RegistryError> {
+    let mut removed = credentials::aliases(db)?;
+    removed.retain(|alias| !plan.keeps_credential(alias, data));
+    for alias in &removed {
+        credentials::remove(db, alias)?;
+    }
+    Ok(removed)
 }
 
 /// What the tables could only refuse in their own words.

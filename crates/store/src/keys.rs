@@ -13,7 +13,7 @@ use crate::chain::{Hash, hex, unhex};
 use crate::error::StoreError;
 use crate::folder::{PRIVATE_FILE, make_private, sync_dir};
 
-const KEYS_DIR: &str = "keys";
+pub(crate) const KEYS_DIR: &str = "keys";
 const KEY_FILE: &str = "record.key";
 const PUBLIC_FILE: &str = "record.pub";
 const MARK_FILE: &str = "record.mark";
@@ -61,14 +61,7 @@ impl RecordKey {
 
     /// Says so if others can read the key: then they can sign, too.
     pub(crate) fn exposed(data_dir: &Path) -> Option<String> {
-        let file = data_dir.join(KEYS_DIR).join(KEY_FILE);
-        let mode = fs::metadata(&file).ok()?.mode() & 0o777;
-        (mode & 0o077 != 0).then(|| {
-            format!(
-                "others can read the record's key `{}` (mode {mode:o}): set it to 600",
-                file.display()
-            )
-        })
+        readable_by_others(&data_dir.join(KEYS_DIR).join(KEY_FILE), "the record's key")
     }
 
     pub(crate) fn sign(&self, bytes: &[u8]) -> [u8; 64] {
@@ -202,7 +195,15 @@ fn message(bytes: &[u8]) -> Vec<u8> {
     [CONTEXT, bytes].concat()
 }
 
-fn write_new(file: &Path, text: &str) -> io::Result<()> {
+/// Says so if others can read a key file.
+pub(crate) fn readable_by_others(file: &Path, what: &str) -> Option<String> {
+    let mode = fs::metadata(file).ok()?.mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        format!("others can read {what} `{}` (mode {mode:o}): set it to 600", file.display())
+    })
+}
+
+pub(crate) fn write_new(file: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).open(file)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()

@@ -16,6 +16,7 @@ mod chain;
 mod change;
 mod checkpoint;
 mod commit;
+mod credentials;
 mod error;
 mod export;
 mod folder;

@@ -10,6 +10,8 @@ use agentguard_gate::{AgentRecord, PausedBy, PolicyData, RuleSet, Scope, Stop};
 use rusqlite::{Connection, Row};
 use thiserror::Error;
 
+use crate::credentials::Credentials;
+
 /// A value in the database that is none of ours: somebody changed it by hand.
 #[derive(Debug, Error)]
 #[error("`{value}` in {table}.{column} is not understood")]
@@ -29,11 +31,16 @@ fn strange(table: &'static str, column: &'static str, value: String) -> Registry
 }
 
 /// All of it.
-pub(crate) fn load(db: &Connection) -> Result<PolicyData, RegistryError> {
+pub(crate) fn load(
+    db: &Connection,
+    credentials: &Credentials,
+) -> Result<PolicyData, RegistryError> {
+    let services = services(db)?;
     Ok(PolicyData {
         agents: agents(db)?,
         rule_sets: rule_sets(db)?,
-        services: services(db)?,
+        credentials: credentials.load(db, &services)?,
+        services,
         stops: stops(db)?,
     })
 }

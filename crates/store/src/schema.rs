@@ -11,7 +11,7 @@ use crate::folder::{ensure_private_file, make_file_private};
 use crate::limits::BUSY_WAIT;
 
 /// One script per version, in order. A script that was shipped is never changed: add another.
-const MIGRATIONS: [&str; 1] = [VERSION_1];
+const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
 
 /// The version that this program writes.
 pub(crate) fn known_version() -> i64 {
@@ -145,6 +145,14 @@ CREATE TABLE system_events (
 CREATE TABLE settings (
   key TEXT PRIMARY KEY,
   value TEXT NOT NULL
+) STRICT;
+";
+
+// Sealed: see `credentials`.
+const VERSION_2: &str = "
+CREATE TABLE credentials (
+  alias TEXT PRIMARY KEY,
+  sealed BLOB NOT NULL
 ) STRICT;
 ";
 
@@ -341,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_database_has_exactly_the_twelve_tables() {
+    fn a_new_database_has_exactly_these_tables() {
         let dir = tempfile::tempdir().unwrap();
         let db = open_for_writing(&db_path(dir.path()), || Ok(())).unwrap();
         let mut statement = db
@@ -357,6 +365,7 @@ mod tests {
                 "alerts",
                 "budget_snapshots",
                 "config_changes",
+                "credentials",
                 "kill_switch",
                 "rule_sets",
                 "rules",

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::checkpoint::{CheckpointLog, Database, Kind, OpenedLog, checkpoint_path};
 use crate::commit::Ledger;
+use crate::credentials::Credentials;
 use crate::error::StoreError;
 use crate::folder::{FolderLock, make_private, sync_dir};
 use crate::journal::{Folder, Journal};
@@ -100,13 +101,14 @@ impl Store {
         let db = schema::open_for_writing(&file, || inspect::may_begin(&data_dir, &path))?;
         let reading = |source| schema::opened(&file, source);
         let last_seen = history::last_seen(&db).map_err(reading)?;
-        let mut ledger = Ledger::new(db, zone).map_err(reading)?;
+        let mut ledger = Ledger::new(db, zone, Credentials::of(&data_dir)).map_err(reading)?;
         let first_start = inspect::is_first_start(&ledger).map_err(reading)?;
         let (clock, _) = Clock::starting_after(last_seen);
 
         let signed_before = ledger.heads().rows() > 0 || Marked::read(&data_dir) != Marked::Nothing;
         let key = RecordKey::open(&data_dir, signed_before)?;
         warnings.extend(RecordKey::exposed(&data_dir));
+        warnings.extend(Credentials::of(&data_dir).exposed());
         let fresh = first_start && ledger.heads().rows() == 0;
         let database = if fresh { Database::Fresh } else { Database::Used };
         let opened = CheckpointLog::open(&data_dir, &path, key, database)?;
@@ -297,7 +299,7 @@ impl Registry for Store {
     fn load(&self) -> Result<PolicyData, RegistryError> {
         self.flush().map_err(boxed)?;
         let db = schema::open_for_reading(&self.data_dir).map_err(boxed)?;
-        policy::load(&db)
+        policy::load(&db, &Credentials::of(&self.data_dir))
     }
 
     fn apply(

@@ -22,6 +22,7 @@ pub struct GateConfig {
     top: String,
     binds: [Option<SocketAddr>; 4],
     env: Vec<(String, String)>,
+    gate_env: Vec<(String, String)>,
 }
 
 impl GateConfig {
@@ -65,6 +66,12 @@ impl GateConfig {
         self
     }
 
+    /// A variable for the gate only; its command line does not have it.
+    pub fn gate_env(mut self, name: &str, value: &str) -> Self {
+        self.gate_env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// The file's text.
     pub fn yaml(&self, data_dir: &Path, addrs: [SocketAddr; 4]) -> String {
         let mut text = format!("data_dir: {:?}\n", data_dir.display().to_string());
@@ -86,6 +93,10 @@ impl GateConfig {
 
     pub(crate) fn binds(&self) -> [Option<SocketAddr>; 4] {
         self.binds
+    }
+
+    pub(crate) fn gate_variables(&self) -> &[(String, String)] {
+        &self.gate_env
     }
 
     pub(crate) fn variables(&self) -> &[(String, String)] {

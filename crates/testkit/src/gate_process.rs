@@ -3,7 +3,7 @@
 //! Never here: what the gate should answer.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -157,11 +157,22 @@ impl GateProcess {
 
     /// Runs the same binary with this gate's `--config`, which goes before a `--`.
     pub fn cli(&self, args: &[&str]) -> Output {
+        self.cli_with(args, &[], "")
+    }
+
+    /// As [`Self::cli`], with further variables and something to read on stdin.
+    pub fn cli_with(&self, args: &[&str], env: &[(&str, &str)], stdin: &str) -> Output {
         let end = args.iter().position(|arg| *arg == "--");
         let (own, rest) = args.split_at(end.unwrap_or(args.len()));
         let mut command = self.command();
         command.args(own).arg("--config").arg(self.config_path()).args(rest);
-        process::run(command, CLI_LIMIT)
+        command.envs(env.iter().copied());
+        if stdin.is_empty() {
+            return process::run(command, CLI_LIMIT);
+        }
+        let mut input = tempfile::tempfile().expect("a file for stdin");
+        input.write_all(stdin.as_bytes()).and_then(|()| input.rewind()).expect("fill stdin");
+        process::run_fed(command, input.into(), CLI_LIMIT)
     }
 
     /// As [`Self::cli`]; panics unless it ends with 0 and prints JSON.
@@ -231,6 +242,7 @@ impl GateProcess {
         let mut command = self.command();
         command
             .arg("up")
+            .envs(self.config.gate_variables().iter().map(|(name, value)| (name, value)))
             .arg("--config")
             .arg(self.config_path())
             .stdin(Stdio::null())

@@ -23,12 +23,17 @@ pub const PROXY_VARIABLES: [&str; 8] = [
 ];
 
 /// Runs to the end; panics with the output so far when `limit` passes.
-pub fn run(mut command: Command, limit: Duration) -> Output {
+pub fn run(command: Command, limit: Duration) -> Output {
+    run_fed(command, Stdio::null(), limit)
+}
+
+/// As [`run`], with something to read on stdin.
+pub fn run_fed(mut command: Command, stdin: Stdio, limit: Duration) -> Output {
     // Files, not pipes: a grandchild that keeps a pipe open cannot hang the test.
     let mut out = tempfile::tempfile().expect("a file for stdout");
     let mut err = tempfile::tempfile().expect("a file for stderr");
     command
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(out.try_clone().expect("share the file for stdout"))
         .stderr(err.try_clone().expect("share the file for stderr"));
     let mut child =

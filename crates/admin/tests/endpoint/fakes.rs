@@ -13,8 +13,9 @@ use agentguard_gate::ports::{
     Durabilities, HourOfAgent, Record, RecordError, Registry, RegistryError, Ticket,
 };
 use agentguard_gate::{
-    Actor, AgentRecord, AlertEvent, Change, Clock, Gate, IdSource, Intent, PolicyData, Row, Scope,
-    Settings, SystemEvent, defaults,
+    Actor, AgentRecord, AlertEvent, Change, Clock, CredentialChange, CredentialSource,
+    CredentialState, Gate, IdSource, Intent, PolicyData, Row, Scope, Settings, SystemEvent,
+    defaults,
 };
 use axum::Router;
 use axum::body::Body;
@@ -102,15 +103,17 @@ fn make(data: &mut PolicyData, change: Change) {
             let sets = data.rule_sets.iter_mut();
             sets.filter(|set| set.id == id).for_each(|set| set.rules.clear());
         }
-        Change::PutService(service) => {
-            data.services.retain(|known| known.alias != service.alias);
-            data.services.push(service);
+        Change::PutService { service, credential } => put_service(data, service, credential),
+        Change::RemoveService(alias) => {
+            data.services.retain(|known| known.alias != alias);
+            data.credentials.remove(&alias);
         }
-        Change::RemoveService(alias) => data.services.retain(|known| known.alias != alias),
         Change::Stop(stop) => data.stops.push(stop),
         Change::Reload { .. } => {}
         Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
         Change::Import(plan) => {
+            let before = data.clone();
+            data.credentials.retain(|alias, _| plan.keeps_credential(alias, &before));
             data.rule_sets = plan.rule_sets;
             data.services = plan.services;
             let new = plan.new_agents.into_iter();
@@ -121,6 +124,25 @@ fn make(data: &mut PolicyData, change: Change) {
             }
         }
     }
+}
+
+/// As the store does it.
+fn put_service(data: &mut PolicyData, service: Service, credential: CredentialChange) {
+    let source = CredentialSource::Store;
+    let old = data.services.iter().find(|known| known.alias == service.alias);
+    let same_origin = old.is_some_and(|old| old.origin() == service.origin());
+    match credential {
+        CredentialChange::Keep if same_origin => {}
+        CredentialChange::Keep | CredentialChange::Remove => {
+            data.credentials.remove(&service.alias);
+        }
+        CredentialChange::Set(credential) => {
+            let held = CredentialState::Held { credential, source };
+            data.credentials.insert(service.alias.clone(), held);
+        }
+    }
+    data.services.retain(|known| known.alias != service.alias);
+    data.services.push(service);
 }
 
 #[derive(Debug)]

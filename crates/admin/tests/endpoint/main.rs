@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "test")]
 
 mod areas;
+mod credentials;
 mod fakes;
 mod refusals;

@@ -112,5 +112,12 @@ fn words(report: &Value) -> String {
         }
         said.push_str(&format!("\n{table}"));
     }
+    let dropped = report.get("credentials_dropped").and_then(Value::as_array);
+    for alias in dropped.into_iter().flatten().filter_map(Value::as_str) {
+        said.push_str(&format!(
+            "\nthe credential of service `{}` does not stay: the file leads it elsewhere",
+            crate::table::printable(alias)
+        ));
+    }
     said
 }

@@ -1,5 +1,7 @@
 //! `agentguard service …`
 
+mod credential;
+
 use agentguard_core::service::ServiceKind;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -13,6 +15,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   agentguard service set billing --base-url https://billing.example.com
   agentguard service set local-model --base-url http://127.0.0.1:11434 --kind openai --allow-private
+  agentguard service set openai --credential-env OPENAI_API_KEY
   agentguard service set billing --timeout-sec 60";
 
 #[derive(Debug, Subcommand)]
@@ -23,6 +26,12 @@ pub(crate) enum ServiceCommand {
     /// List services
     #[command(after_help = "Example:\n  agentguard service list")]
     List,
+    /// Show a service
+    #[command(after_help = "Example:\n  agentguard service show openai")]
+    Show {
+        /// The name in /proxy/<ALIAS>/…
+        alias: String,
+    },
     /// Remove a service
     #[command(after_help = "Example:\n  agentguard service remove billing")]
     Remove {
@@ -50,9 +59,8 @@ pub(crate) struct SetArgs {
     /// A PEM file with further roots; empty takes it away
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
-    /// The variable of the gate that holds its credential; empty takes it away
-    #[arg(long, value_name = "NAME")]
-    credential_env: Option<String>,
+    #[command(flatten)]
+    credential: credential::CredentialArgs,
     /// Seconds to wait for the head of an answer
     #[arg(long, value_name = "N")]
     timeout_sec: Option<u32>,
@@ -62,14 +70,22 @@ pub(crate) fn run(session: &Session, command: ServiceCommand) -> Result<(), Fail
     let gate = session.gate()?;
     match command {
         ServiceCommand::Set(args) => {
-            let service = gate.put(&["services", &args.alias], &patch(&args)?)?;
+            let put = gate.put(&["services", &args.alias], &patch(&args)?);
+            let service = put.map_err(|failure| args.credential.explain(failure))?;
             if args.insecure_skip_tls_verify == Some(true) {
                 crate::output::warn("the certificate of this service is not checked any more");
             }
-            session.show(&service, |service| {
-                let (alias, url) = (text(service, "alias"), text(service, "base_url"));
-                format!("service `{alias}` ({}) leads to {url}", text(service, "kind"))
-            })
+            if service.get("credential_dropped") == Some(&Value::Bool(true)) {
+                crate::output::warn(&format!(
+                    "its credential was for another origin and is gone: store one for this one with \
+                     `agentguard service set {} --credential-env NAME`",
+                    args.alias
+                ));
+            }
+            session.show(&service, described)
+        }
+        ServiceCommand::Show { alias } => {
+            session.show(&gate.get(&["services", &alias])?, described)
         }
         ServiceCommand::List => {
             let services = items(gate.get(&["services"])?);
@@ -95,10 +111,10 @@ fn patch(args: &SetArgs) -> Result<Value, Failure> {
         ("allow_private", json!(args.allow_private)),
         ("insecure_skip_tls_verify", json!(args.insecure_skip_tls_verify)),
         ("ca_file", json!(ca_file)),
-        ("credential_env", json!(args.credential_env)),
         ("timeout_sec", json!(args.timeout_sec)),
     ];
-    let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+    let credential = args.credential.fields()?;
+    let given = fields.into_iter().chain(credential).filter(|(_, value)| !value.is_null());
     Ok(Value::Object(given.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>()))
 }
 
@@ -117,6 +133,23 @@ fn certificates(file: &str) -> Result<String, Failure> {
     path.into_os_string().into_string().map_err(|_| wrong("is not UTF-8".to_owned()))
 }
 
+fn described(service: &Value) -> String {
+    let (alias, url) = (text(service, "alias"), text(service, "base_url"));
+    let held = match service.get("credential").and_then(Value::as_str) {
+        Some("stored") => "; its credential is stored".to_owned(),
+        Some("env") => {
+            let name = text(service, "credential_env");
+            format!("; its credential is the variable {name} of the gate's environment")
+        }
+        Some(_) => {
+            let why = text(service, "credential_problem");
+            format!("; its credential cannot be used: {why}")
+        }
+        None => String::new(),
+    };
+    format!("service `{alias}` ({}) leads to {url}{held}", text(service, "kind"))
+}
+
 fn list(services: &Value) -> String {
     let mut table = Table::new(["ALIAS", "KIND", "BASE URL", "OPTIONS"]);
     for service in services.as_array().into_iter().flatten() {
@@ -133,9 +166,10 @@ fn list(services: &Value) -> String {
 fn options(service: &Value) -> String {
     let switches = ["allow_private", "insecure_skip_tls_verify"];
     let on = switches.into_iter().filter(|name| service.get(*name) == Some(&Value::Bool(true)));
-    let values = ["ca_file", "credential_env", "timeout_sec"].into_iter().filter_map(|name| {
-        service.get(name).filter(|value| !value.is_null())?;
-        Some(format!("{name}={}", text(service, name)))
-    });
+    let values =
+        ["ca_file", "credential", "credential_env", "timeout_sec"].into_iter().filter_map(|name| {
+            service.get(name).filter(|value| !value.is_null())?;
+            Some(format!("{name}={}", text(service, name)))
+        });
     on.map(str::to_owned).chain(values).collect::<Vec<_>>().join(" ")
 }

@@ -94,7 +94,7 @@ impl Registry for Memory {
             | Change::RotateToken { .. }
             | Change::RemoveRule(_)
             | Change::ClearRules(_)
-            | Change::PutService(_)
+            | Change::PutService { .. }
             | Change::RemoveService(_)
             | Change::Import(_)) => panic!("the fake has no {other:?}"),
         }

@@ -8,6 +8,7 @@
 )]
 
 mod amounts;
+mod credentials;
 mod headers;
 mod intents;
 mod listening;

@@ -13,16 +13,17 @@ use agentguard_core::rule::{RuleAction, RuleSpec, RuleType};
 use agentguard_core::service::{Service, ServiceKind};
 use agentguard_core::time::Zone;
 use agentguard_core::{
-    Agent, AgentId, AgentStatus, Currency, MicroUsd, PriceTable, Rates, RuleId, RuleSetId,
-    Timestamp,
+    Agent, AgentId, AgentStatus, Credential, Currency, MicroUsd, PriceTable, Rates, RuleId,
+    RuleSetId, Secret, Timestamp,
 };
 use agentguard_egress::{BlockedNames, Guard, PlatformRoots, Resolver, Resolving};
 use agentguard_gate::ports::{
     Durabilities, HourOfAgent, Record, RecordError, Registry, RegistryError, Ticket,
 };
 use agentguard_gate::{
-    Actor, AgentRecord, AlertEvent, Change, Clock, Gate, IdSource, Intent, PausedBy, PolicyData,
-    Row, RuleSet, Scope, Settings, StopReport, SystemEvent,
+    Actor, AgentRecord, AlertEvent, Change, Clock, CredentialChange, CredentialSource,
+    CredentialState, Gate, IdSource, Intent, PausedBy, PolicyData, Row, RuleSet, Scope, Settings,
+    StopReport, SystemEvent,
 };
 use agentguard_proxy::{Proxy, ProxyOptions};
 use agentguard_testkit::Upstream;
@@ -81,7 +82,7 @@ impl World {
             agents: vec![AgentRecord { agent: agent.clone(), token_hash: token.hash() }],
             rule_sets: vec![RuleSet { id: RULE_SET, name: "default".into(), rules: Vec::new() }],
             services: services(&upstream),
-            stops: Vec::new(),
+            ..PolicyData::default()
         };
         let record = Arc::new(MemoryRecord::default());
         let registry = Arc::new(MemoryRegistry(Mutex::new(data)));
@@ -139,7 +140,20 @@ impl World {
     }
 
     pub(crate) fn put(&self, service: Service) {
-        self.change(Change::PutService(service));
+        self.change(Change::PutService { service, credential: CredentialChange::Keep });
+    }
+
+    /// Lets the gate hold a credential for a service, or no more.
+    pub(crate) fn hold(&self, alias: &str, credential: Option<&str>) {
+        let service = (**self.gate.directory().service(alias).unwrap()).clone();
+        let credential = match credential {
+            Some(text) => {
+                let credential = Credential::parse(Secret::new(text.to_owned()));
+                CredentialChange::Set(credential.unwrap())
+            }
+            None => CredentialChange::Remove,
+        };
+        self.change(Change::PutService { service, credential });
     }
 
     pub(crate) fn change(&self, change: Change) {
@@ -334,7 +348,16 @@ impl Registry for MemoryRegistry {
                 agents.for_each(|record| record.agent.status = AgentStatus::Revoked);
             }
             Change::AddRule(rule) => data.rule_sets[0].rules.push(rule),
-            Change::PutService(service) => {
+            Change::PutService { service, credential } => {
+                let source = CredentialSource::Store;
+                match credential {
+                    CredentialChange::Keep => None,
+                    CredentialChange::Remove => data.credentials.remove(&service.alias),
+                    CredentialChange::Set(credential) => data.credentials.insert(
+                        service.alias.clone(),
+                        CredentialState::Held { credential, source },
+                    ),
+                };
                 data.services.retain(|old| old.alias != service.alias);
                 data.services.push(service);
             }
