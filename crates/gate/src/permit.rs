@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use agentguard_core::risk::Risk;
+use agentguard_core::counters::Consequence;
+use agentguard_core::risk::{Risk, is_risk};
 use agentguard_core::{Action, MicroUsd, Money, Reason, RequestId, wire};
 use pin_project_lite::pin_project;
 use serde_json::{Value, json};
@@ -137,7 +138,7 @@ impl Drop for Permit {
 
 impl Open {
     fn settle(self, outcome: Outcome) {
-        let Self { gate, entry, id, action, pass, ticket, risk, first_in_minute } = self;
+        let Self { gate, entry, id, action, pass, ticket, mut risk, first_in_minute } = self;
         let reserved = pass.cost();
         let (amount, cost, estimated) = match outcome.spent {
             Spent::Nothing => (action.money(), MicroUsd::ZERO, false),
@@ -146,7 +147,13 @@ impl Open {
             Spent::Exactly(money, usd) => (Some(money), usd, false),
             Spent::Estimated(money, usd) => (Some(money), usd, true),
         };
-        let mut consequences = pass.settle(cost, &entry.policy);
+        let mut consequences = match outcome.spent {
+            Spent::Unknown => pass.settle_guessed(cost, &entry.policy),
+            Spent::Nothing | Spent::AsReserved | Spent::Exactly(..) | Spent::Estimated(..) => {
+                pass.settle(cost, &entry.policy)
+            }
+        };
+        assess_afterwards(&mut risk, &consequences);
         if matches!(outcome.status, Some(402 | 403)) && outcome.failure.is_none() {
             let more = entry.turnstile.counters().upstream_denied(action.at, &entry.policy);
             consequences.extend(more);
@@ -194,6 +201,21 @@ impl Open {
         }
         gate.record.finish(ticket, row);
         gate.follow(&entry, consequences);
+    }
+}
+
+/// Puts what risk rules saw at the end beside what they saw before.
+fn assess_afterwards(risk: &mut Option<Risk>, consequences: &[Consequence]) {
+    for consequence in consequences {
+        match consequence {
+            Consequence::Tell(raised) if is_risk(raised.kind) => {
+                risk.get_or_insert_with(Risk::none).add_afterwards(raised);
+            }
+            Consequence::Tell(_)
+            | Consequence::StopAgent(..)
+            | Consequence::StopAll(_)
+            | Consequence::StopAgentForRisk => {}
+        }
     }
 }
 
