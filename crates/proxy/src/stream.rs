@@ -73,7 +73,7 @@ enum End {
 impl GuardedBody {
     pub(crate) fn new(
         inner: Incoming,
-        permit: Permit,
+        mut permit: Permit,
         head: (u16, &HeaderMap),
         note: Note,
         connection: Arc<ConnectionState>,
@@ -81,6 +81,9 @@ impl GuardedBody {
     ) -> Self {
         let (status, headers) = head;
         let is_streaming = is_streaming(headers, &inner);
+        if is_streaming {
+            permit.begins_stream();
+        }
         let permit = Some(permit);
         let ledger = Ledger { permit, status, is_streaming, note, bytes_out: 0, birth: None };
         connection.set_answering(true);
@@ -164,7 +167,9 @@ impl Body for GuardedBody {
                 Poll::Ready(None)
             }
             Poll::Ready(Some(Err(error))) => {
-                tracing::debug!(%error, "an upstream broke off in its answer");
+                let request_id = this.ledger.permit.as_ref().and_then(Permit::request_id);
+                let request_id = request_id.map(tracing::field::display);
+                tracing::debug!(request_id, %error, "an upstream broke off in its answer");
                 self.end(End::Failed(Reason::UpstreamUnreachable));
                 Poll::Ready(Some(Err(BodyError::Upstream)))
             }

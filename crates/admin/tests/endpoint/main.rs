@@ -3,4 +3,5 @@
 
 mod areas;
 mod fakes;
+mod metrics;
 mod refusals;

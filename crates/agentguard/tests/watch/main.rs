@@ -1,0 +1,11 @@
+//! What operators watch, through the real program: metrics and the log.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test's broken precondition should stop it loudly"
+)]
+
+mod logging;
+mod metrics;
+mod support;
