@@ -1,4 +1,4 @@
-//! What operators watch, through the real program: metrics and the log.
+//! What operators watch, through the real program: metrics, the log, and risk rules on real traffic.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,4 +8,5 @@
 
 mod logging;
 mod metrics;
+mod risk;
 mod support;
