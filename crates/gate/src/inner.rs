@@ -119,6 +119,24 @@ impl Inner {
             facts: None,
             first_in_minute: false,
         });
+        if refusal.reason == Reason::Internal {
+            self.tell_own_fault(agent_id, id, action);
+        }
+    }
+
+    /// A fault of the gate's own refuses, and somebody must hear of it.
+    fn tell_own_fault(&self, agent_id: Option<AgentId>, id: RequestId, action: &Action) {
+        let row = wire::row(Reason::Internal);
+        tracing::error!(
+            request_id = %id,
+            agent = agent_id.map(tracing::field::display),
+            door = action.door().name(),
+            service = action.service().map(AsRef::as_ref),
+            "{}", row.text
+        );
+        let entry = agent_id.and_then(|id| self.directory.load().by_id(id).cloned());
+        let details = json!({"code": row.code, "request_id": id, "target": action.target()});
+        self.alert(EventKind::ProxyError, entry.as_ref(), row.text.to_owned(), details);
     }
 
     pub(crate) fn stopped_refusal(&self, reason: Reason, agent: AgentId) -> Refusal {

@@ -8,6 +8,7 @@
 )]
 
 mod amounts;
+mod error_table;
 mod headers;
 mod intents;
 mod listening;
