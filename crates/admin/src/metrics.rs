@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentguard_gate::{Exposition, Kind, Millionths};
+use agentguard_gate::{Exposition, MetricKind, Millionths};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -43,24 +43,24 @@ fn write_record(page: &mut Exposition, record: &RecordVitals) {
         ),
     ];
     for (name, value, help) in counters {
-        page.family(name, Kind::Counter, help).sample(&[], value);
+        page.family(name, MetricKind::Counter, help).sample(&[], value);
     }
     page.family(
         "agentguard_record_queue_depth",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Rows on their way to the database, those of actions under way included.",
     )
     .sample(&[], record.queue_depth);
     page.family(
         "agentguard_record_queue_places",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Rows that may be on their way at once; then the gate refuses.",
     )
     .sample(&[], record.queue_places);
     if let Some(age) = record.since_commit {
         page.family(
             "agentguard_record_last_commit_age_seconds",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "How long ago rows were last committed; grows while there is nothing to write.",
         )
         .sample(&[], Millionths(micros(age)));
@@ -69,14 +69,15 @@ fn write_record(page: &mut Exposition, record: &RecordVitals) {
 
 fn write_process(page: &mut Exposition, process: &ProcessVitals, started: Millionths) {
     let name = "process_start_time_seconds";
-    page.family(name, Kind::Gauge, "When the process started, since 1970.").sample(&[], started);
+    page.family(name, MetricKind::Gauge, "When the process started, since 1970.")
+        .sample(&[], started);
     let told = [
         ("process_resident_memory_bytes", process.resident_bytes, "Memory that is really there."),
         ("process_open_fds", process.open_fds, "Open files and sockets."),
     ];
     for (name, value, help) in told {
         if let Some(value) = value {
-            page.family(name, Kind::Gauge, help).sample(&[], value);
+            page.family(name, MetricKind::Gauge, help).sample(&[], value);
         }
     }
 }

@@ -10,7 +10,7 @@ pub struct Exposition {
 
 /// What a family of metrics is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -28,11 +28,16 @@ impl Exposition {
     pub const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
     /// Starts a family. Its samples follow at once: the format wants them together.
-    pub fn family(&mut self, name: &'static str, kind: Kind, help: &'static str) -> Family<'_> {
+    pub fn family(
+        &mut self,
+        name: &'static str,
+        kind: MetricKind,
+        help: &'static str,
+    ) -> Family<'_> {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let help = Escaped { text: help, quotes: false };
         self.write(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
@@ -112,7 +117,7 @@ mod tests {
     #[test]
     fn labels_and_help_are_escaped_by_the_rules_of_the_format() {
         let mut page = Exposition::default();
-        let mut family = page.family("a_total", Kind::Counter, "one \\ \"two\"\nthree");
+        let mut family = page.family("a_total", MetricKind::Counter, "one \\ \"two\"\nthree");
         family.sample(&[("x", "back\\slash"), ("y", "say \"no\"\nnow")], 7);
         family.sample(&[], Millionths(1_000_001));
         let expected = "# HELP a_total one \\\\ \"two\"\\nthree\n# TYPE a_total counter\n\

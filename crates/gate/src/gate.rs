@@ -20,7 +20,7 @@ use crate::alert::{AlertEvent, EventKind, Severity, Thinner};
 use crate::change::{Actor, Change};
 use crate::clock::Clock;
 use crate::directory::{Compile, Directory, Entry};
-use crate::exposition::{Exposition, Kind};
+use crate::exposition::{Exposition, MetricKind};
 use crate::ids::IdSource;
 use crate::knock::{Caller, Knock, Presented, Rebuff};
 use crate::metrics::{Metrics, Switches};
@@ -326,8 +326,12 @@ impl Gate {
 
     /// Writes what the gate counts about itself, for operators. Tells nothing of who asked for what.
     pub fn write_metrics(&self, page: &mut Exposition) {
-        page.family("agentguard_build_info", Kind::Gauge, "Always 1; the version is its label.")
-            .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+        page.family(
+            "agentguard_build_info",
+            MetricKind::Gauge,
+            "Always 1; the version is its label.",
+        )
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         let stops = self.inner.stops.lock();
         let agents_stopped = stops.keys().filter(|scope| **scope != Scope::Global).count();
         drop(stops);

@@ -27,7 +27,7 @@ pub use alert::{AlertEvent, EventKind, Severity};
 pub use change::{Actor, AgentDraft, Change, ImportPlan, PolicyFile, RuleDraft, RuleSetDraft};
 pub use clock::Clock;
 pub use directory::{AgentRecord, Directory, Entry, PolicyData, RuleSet};
-pub use exposition::{Exposition, Family, Kind, Millionths};
+pub use exposition::{Exposition, Family, MetricKind, Millionths};
 pub use gate::{ChangeError, Gate, Settings, StopReport};
 pub use ids::IdSource;
 pub use knock::{Caller, Knock, Presented, Rebuff};

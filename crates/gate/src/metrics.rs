@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 
 use crate::alert::EventKind;
 use crate::directory::Directory;
-use crate::exposition::{Exposition, Kind, Millionths};
+use crate::exposition::{Exposition, MetricKind, Millionths};
 use crate::record::Decision;
 
 /// Aliases that get numbers of their own, those of removed services included. Operators have tens of
@@ -165,7 +165,7 @@ impl Metrics {
         self.write_durations(page);
         let mut alerts = page.family(
             "agentguard_alerts_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Alerts that were made, by event; repetitions within 5 minutes are held back and not counted.",
         );
         for (event, count) in EventKind::ALL.iter().zip(&self.alerts) {
@@ -173,25 +173,25 @@ impl Metrics {
         }
         page.family(
             "agentguard_reserved_usd",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Dollars set aside for actions under way, all agents.",
         )
         .sample(&[], Millionths(read(&self.reserved)));
         page.family(
             "agentguard_streams_open",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Streamed answers that are on their way to their callers.",
         )
         .sample(&[], read(&self.streams_open));
         page.family(
             "agentguard_kill_switch",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Whether the kill switch is on for everybody.",
         )
         .sample(&[("scope", "global")], u8::from(switches.all_stopped));
         page.family(
             "agentguard_agents_stopped",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Agents whose own kill switch is on.",
         )
         .sample(&[], switches.agents_stopped);
@@ -204,7 +204,7 @@ impl Metrics {
         named.sort_unstable_by_key(|(name, _)| *name);
         let mut actions = page.family(
             "agentguard_actions_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Actions that ended, by door, service and decision; without a service where none is known.",
         );
         for (service, meters) in &named {
@@ -227,7 +227,7 @@ impl Metrics {
         }
         let mut spent = page.family(
             "agentguard_spent_usd_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Dollars charged to budgets, by service.",
         );
         for (service, meters) in &named {
@@ -238,7 +238,7 @@ impl Metrics {
     fn write_doors(&self, page: &mut Exposition) {
         let mut refusals = page.family(
             "agentguard_refusals_total",
-            Kind::Counter,
+            MetricKind::Counter,
             "Actions that were refused or failed, by door and code.",
         );
         for (door, meters) in Door::ALL.iter().zip(&self.doors) {
@@ -252,7 +252,7 @@ impl Metrics {
         }
         let mut open = page.family(
             "agentguard_permits_open",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Actions that were admitted and have not ended, by door.",
         );
         for (door, meters) in Door::ALL.iter().zip(&self.doors) {
@@ -263,7 +263,7 @@ impl Metrics {
     fn write_durations(&self, page: &mut Exposition) {
         let mut durations = page.family(
             "agentguard_action_duration_seconds",
-            Kind::Histogram,
+            MetricKind::Histogram,
             "From the request to the end of its answer, of actions that were admitted, by door.",
         );
         for (door, meters) in Door::ALL.iter().zip(&self.doors) {
