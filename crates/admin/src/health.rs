@@ -1,4 +1,5 @@
-//! Whether it lives and whether it serves. Paths without a token: they tell nothing else.
+//! Whether it lives and whether it serves. With `metrics` the paths without a token: they tell nothing
+//! of agents or secrets.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +9,7 @@ use crate::error::ApiError;
 use crate::state::Admin;
 
 /// These need no token.
-pub(crate) const PATHS: [&str; 2] = ["/healthz", "/readyz"];
+pub(crate) const PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 pub(crate) async fn healthz() -> Json<Value> {
     Json(json!({"status": "ok"}))

@@ -17,7 +17,9 @@ use tokio::sync::Semaphore;
 use crate::error::ApiError;
 use crate::limits::{ACCEPT_PAUSE, BODY_BYTES_MAX, CONNECTIONS_MAX, DRAIN_LIMIT, READ_LIMIT};
 use crate::state::Admin;
-use crate::{agents, explain, guard, health, policy, proof, record, rules, services, spend, stops};
+use crate::{
+    agents, explain, guard, health, metrics, policy, proof, record, rules, services, spend, stops,
+};
 
 /// Everything under `/api/v1`, and the paths that need no token. Nothing is reached but through the guard,
 /// unknown paths included.
@@ -43,6 +45,7 @@ pub fn router(admin: Admin) -> Router {
         .nest("/api/v1", api)
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::page))
         .route(proof::PATH, get(proof::prove))
         .fallback(async || ApiError::no_route())
         .method_not_allowed_fallback(async || ApiError::wrong_method())

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use agentguard_core::Timestamp;
 use agentguard_core::service::Service;
 use agentguard_core::token::{Token, TokenHash};
 use agentguard_gate::{Actor, Gate};
@@ -18,9 +20,47 @@ pub trait Upkeep: Send + Sync + std::fmt::Debug + 'static {
     /// Writes out every row that waits, and returns when it can be read. May block.
     fn flush(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
+    /// How the record and the process are doing, for `/metrics`. May block for a moment.
+    fn vitals(&self) -> Vitals;
+
     /// Why the destination guard would refuse this address, as far as can be said without asking
     /// anybody where a name leads. `service` is the one that a call goes to.
     fn closed_destination(&self, url: &Url, service: Option<&Service>) -> Option<String>;
+}
+
+/// How the rest of the process is doing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vitals {
+    /// The record.
+    pub record: RecordVitals,
+    /// The process.
+    pub process: ProcessVitals,
+}
+
+/// How the record is doing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecordVitals {
+    /// Rows of the request log that were committed since the start.
+    pub rows_written: u64,
+    /// Rows of refused calls that were dropped since the start, because the queue was crowded.
+    pub rows_dropped: u64,
+    /// Rows on their way to the database, those of actions under way included.
+    pub queue_depth: u64,
+    /// How many there can be; then the gate refuses.
+    pub queue_places: u64,
+    /// Syncs of the journal since the start.
+    pub journal_syncs: u64,
+    /// How long ago the last commit was; none before the first.
+    pub since_commit: Option<Duration>,
+}
+
+/// What the system says of the process, as far as it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessVitals {
+    /// Memory that is really there.
+    pub resident_bytes: Option<u64>,
+    /// Open files and sockets.
+    pub open_fds: Option<u64>,
 }
 
 /// Somebody who may manage the gate.
@@ -59,6 +99,7 @@ struct Inner {
     bound: SocketAddr,
     hosts: Vec<String>,
     ready: AtomicBool,
+    started: Timestamp,
     /// Held by changes that read the policy first: two of them must not build on the same state.
     changing: Mutex<()>,
 }
@@ -69,7 +110,9 @@ impl Admin {
         let AdminOptions { gate, upkeep, operators, bound } = options;
         let hosts = names_of(bound);
         let (ready, changing) = (AtomicBool::new(false), Mutex::new(()));
-        Self { inner: Arc::new(Inner { gate, upkeep, operators, bound, hosts, ready, changing }) }
+        let started = gate.now();
+        let inner = Inner { gate, upkeep, operators, bound, hosts, ready, started, changing };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Whether `/readyz` says that the gate serves.
@@ -79,6 +122,11 @@ impl Admin {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.inner.ready.load(Ordering::SeqCst)
+    }
+
+    /// When this was made, which is when the process started, give or take a second.
+    pub(crate) fn started(&self) -> Timestamp {
+        self.inner.started
     }
 
     pub(crate) fn gate(&self) -> &Gate {

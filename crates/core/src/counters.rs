@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 
-use crate::action::Action;
+use crate::action::{Action, Amount};
 use crate::baseline::{Baseline, Past};
-use crate::decide::{Allowed, Denied, Raised, Verdict, decide};
+use crate::decide::{Allowed, Denied, Finding, Raised, Verdict, decide, look_at_cost};
 use crate::door::{Door, DoorSet};
 use crate::hit::{Hit, Period};
 use crate::id::RuleId;
@@ -54,6 +54,8 @@ pub struct Hold {
     pub door: Door,
     /// How much.
     pub cost: MicroUsd,
+    /// Whether that is only a bound: the end says how much it was.
+    is_bound: bool,
     day: Timestamp,
     month: Timestamp,
 }
@@ -164,6 +166,20 @@ impl Counters {
 
     /// Ends a hold: what was really spent is used, the rest is free again.
     pub fn settle(&mut self, hold: &Hold, spent: MicroUsd, policy: &Policy) -> Vec<Consequence> {
+        // Before it is counted: an amount must not make itself usual.
+        let mut consequences = self.unusual(hold, spent, policy);
+        consequences.extend(self.settle_guessed(hold, spent, policy));
+        consequences
+    }
+
+    /// The same where `spent` is not what it cost but the most that it can have: nobody knows better.
+    /// Budgets count it, but nobody is told that it is more than usual.
+    pub fn settle_guessed(
+        &mut self,
+        hold: &Hold,
+        spent: MicroUsd,
+        policy: &Policy,
+    ) -> Vec<Consequence> {
         if !self.correct(hold, spent) || spent == MicroUsd::ZERO {
             return Vec::new();
         }
@@ -297,6 +313,19 @@ impl Counters {
         self.month.span.start == hold.month
     }
 
+    /// What rules on amounts say to the cost of a call of which only a bound was known before.
+    fn unusual(&self, hold: &Hold, spent: MicroUsd, policy: &Policy) -> Vec<Consequence> {
+        if !hold.is_bound || spent == MicroUsd::ZERO {
+            return Vec::new();
+        }
+        let rules = policy.afterwards().filter(|rule| rule.doors.contains(hold.door));
+        let met = rules.filter_map(|rule| match look_at_cost(rule, spent, hold.at, self) {
+            Finding::Met(hit) => Some(Consequence::Tell(raise(rule, hit))),
+            Finding::Aside(_) | Finding::Clear | Finding::Near(_) => None,
+        });
+        met.collect()
+    }
+
     fn take(&mut self, action: &Action, allowed: Allowed) -> Admitted {
         let door = action.door();
         for meter in [&mut self.day, &mut self.month] {
@@ -316,6 +345,7 @@ impl Counters {
             at: action.at,
             door,
             cost: allowed.cost,
+            is_bound: matches!(action.amount, Amount::UpTo(_)),
             day: self.day.span.start,
             month: self.month.span.start,
         };
@@ -399,3 +429,6 @@ fn sum(amounts: &[MicroUsd; Door::COUNT], doors: DoorSet) -> MicroUsd {
 fn slot(amounts: &mut [MicroUsd; Door::COUNT], door: Door) -> &mut MicroUsd {
     &mut amounts[door.index()]
 }
+
+#[cfg(test)]
+mod tests;

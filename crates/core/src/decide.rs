@@ -175,6 +175,11 @@ pub(crate) fn look(
         Check::DomainWhitelist { domains } => look_at_host(action, |host| {
             (!domains.contains(host)).then(|| Hit::NotWhitelisted { host: host.to_owned() })
         }),
+        Check::AmountSpike { .. } | Check::NightAmount { .. }
+            if waits_for_the_end(rule, action) =>
+        {
+            Finding::Aside("looks at what the call cost, after it")
+        }
         Check::AmountSpike { factor_micros, window_days, min_samples } => {
             let known = counters.baseline().amounts(action.at, *window_days);
             look_at_amount(cost, *factor_micros, *min_samples, known)
@@ -186,14 +191,51 @@ pub(crate) fn look(
             (!policy.knows_host(host)).then(|| Hit::UnknownDomain { host: host.to_owned() })
         }),
         Check::NightAmount { threshold, window } => {
-            if cost > *threshold && window.contains(action.at).unwrap_or(true) {
-                return Finding::Met(Hit::NightAmount { requested: cost, threshold: *threshold });
-            }
-            free_or_clear(cost)
+            look_at_night(cost, *threshold, window, action.at)
         }
         Check::ConsecutiveFailure { .. } => Finding::Aside("looks at refusals, after them"),
         Check::UpstreamDenials { .. } => Finding::Aside("looks at answers, after them"),
     }
+}
+
+/// Looks at what a call really cost, where only its bound was known before. Nothing can be refused any
+/// more: what is met is told.
+pub(crate) fn look_at_cost(
+    rule: &Rule,
+    spent: MicroUsd,
+    at: Timestamp,
+    counters: &Counters,
+) -> Finding {
+    match &rule.check {
+        Check::AmountSpike { factor_micros, window_days, min_samples } => {
+            let known = counters.baseline().amounts(at, *window_days);
+            look_at_amount(spent, *factor_micros, *min_samples, known)
+        }
+        Check::NightAmount { threshold, window } if !rule.action.blocks() => {
+            look_at_night(spent, *threshold, window, at)
+        }
+        Check::NightAmount { .. } => Finding::Aside("has looked at the bound, before the call"),
+        Check::DomainBlacklist { .. }
+        | Check::MethodRestriction { .. }
+        | Check::TimeWindowBlock { .. }
+        | Check::PerCallLimit { .. }
+        | Check::DailyBudget { .. }
+        | Check::MonthlyBudget { .. }
+        | Check::RateLimit { .. }
+        | Check::DomainWhitelist { .. }
+        | Check::FrequencySpike { .. }
+        | Check::UnknownDomain
+        | Check::ConsecutiveFailure { .. }
+        | Check::UpstreamDenials { .. } => Finding::Aside("does not look at what a call cost"),
+    }
+}
+
+/// Whether a rule on amounts must wait until the call has ended. A bound is far above what such calls
+/// cost, so that to compare it with what is usual would cry wolf at every call. Where the rule is to
+/// keep a night's spending down, the bound is what must not be passed, and it is judged before.
+const fn waits_for_the_end(rule: &Rule, action: &Action) -> bool {
+    let is_bound = matches!(action.amount, Amount::UpTo(_));
+    is_bound && (matches!(rule.check, Check::AmountSpike { .. }) || !rule.action.blocks())
 }
 
 fn look_at_host(action: &Action, met: impl FnOnce(&str) -> Option<Hit>) -> Finding {
@@ -303,6 +345,19 @@ fn look_at_amount(
         return Finding::Met(Hit::AmountSpike { requested: cost, average, factor_micros });
     }
     Finding::Clear
+}
+
+fn look_at_night(
+    cost: MicroUsd,
+    threshold: MicroUsd,
+    window: &DailyWindow,
+    at: Timestamp,
+) -> Finding {
+    // A time that the calendar cannot place counts as night: doubt refuses.
+    if cost > threshold && window.contains(at).unwrap_or(true) {
+        return Finding::Met(Hit::NightAmount { requested: cost, threshold });
+    }
+    free_or_clear(cost)
 }
 
 fn look_at_pace(

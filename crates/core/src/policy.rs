@@ -176,6 +176,8 @@ impl Policy {
 const fn looks_afterwards(rule: &Rule) -> bool {
     match &rule.check {
         Check::MonthlyBudget { .. }
+        | Check::AmountSpike { .. }
+        | Check::NightAmount { .. }
         | Check::ConsecutiveFailure { .. }
         | Check::UpstreamDenials { .. } => true,
         Check::DomainBlacklist { .. }
@@ -185,10 +187,8 @@ const fn looks_afterwards(rule: &Rule) -> bool {
         | Check::DailyBudget { .. }
         | Check::RateLimit { .. }
         | Check::DomainWhitelist { .. }
-        | Check::AmountSpike { .. }
         | Check::FrequencySpike { .. }
-        | Check::UnknownDomain
-        | Check::NightAmount { .. } => false,
+        | Check::UnknownDomain => false,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::decide::Raised;
 use crate::hit::Hit;
 use crate::id::RuleId;
 use crate::rule::{Rule, RuleType};
@@ -71,14 +72,24 @@ impl Risk {
     }
 
     pub(crate) fn add(&mut self, rule: &Rule, hit: &Hit) {
-        let kind = rule.check.rule_type();
+        let asked =
+            if rule.action.blocks() { Recommendation::Block } else { Recommendation::Alert };
+        self.count(rule.id, rule.check.rule_type(), hit, asked);
+    }
+
+    /// Adds what a risk rule saw when the action had ended: nothing is left to be refused.
+    pub fn add_afterwards(&mut self, raised: &Raised) {
+        if is_risk(raised.kind) {
+            self.count(raised.rule_id, raised.kind, &raised.hit, Recommendation::Alert);
+        }
+    }
+
+    fn count(&mut self, rule_id: RuleId, kind: RuleType, hit: &Hit, asked: Recommendation) {
         let score = hit.risk_score();
         self.score = self.score.saturating_add(score).min(100);
         self.level = Level::of(self.score);
-        let asked =
-            if rule.action.blocks() { Recommendation::Block } else { Recommendation::Alert };
         self.recommendation = self.recommendation.max(asked);
-        self.factors.push(Factor { rule_id: rule.id, kind, score, detail: hit.to_string() });
+        self.factors.push(Factor { rule_id, kind, score, detail: hit.to_string() });
     }
 }
 

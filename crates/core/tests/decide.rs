@@ -44,11 +44,13 @@ fn check(name: &str, text: &str) {
         let step = step.as_table().unwrap();
         at = step.get("at").map_or(at, |value| time(value.as_str().unwrap()));
         let times = step.get("times").map_or(1, |value| value.as_integer().unwrap());
-        let expected = step.get("expect").unwrap().as_str().unwrap();
+        // `expect` is how the answer begins, `exactly` is all of it.
+        let all = step.get("exactly").map(|value| value.as_str().unwrap());
+        let expected = all.unwrap_or_else(|| step.get("expect").unwrap().as_str().unwrap());
         for _ in 0..times {
             let answer = put(&mut counters, &policy, &action(step, at), step);
             assert!(
-                answer.starts_with(expected),
+                all.map_or(answer.starts_with(expected), |all| answer == all),
                 "{name}, step {}:\n  expected {expected}\n  was      {answer}",
                 number + 1
             );

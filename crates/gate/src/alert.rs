@@ -49,6 +49,21 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// Every one.
+    pub const ALL: [Self; 11] = [
+        Self::BudgetWarning,
+        Self::BudgetExceeded,
+        Self::RateLimitTriggered,
+        Self::RiskAnomalyDetected,
+        Self::RiskUnknownDomain,
+        Self::RiskAmountSpike,
+        Self::KillSwitchOn,
+        Self::KillSwitchOff,
+        Self::AgentAutoPaused,
+        Self::ProxyError,
+        Self::AuditIntegrityFailed,
+    ];
+
     /// Its name on the wire.
     pub const fn name(self) -> &'static str {
         match self {

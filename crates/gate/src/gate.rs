@@ -20,8 +20,10 @@ use crate::alert::{AlertEvent, EventKind, Severity, Thinner};
 use crate::change::{Actor, Change};
 use crate::clock::Clock;
 use crate::directory::{Compile, Directory, Entry};
+use crate::exposition::{Exposition, MetricKind};
 use crate::ids::IdSource;
 use crate::knock::{Caller, Knock, Presented, Rebuff};
+use crate::metrics::{Metrics, Switches};
 use crate::permit::{Open, Permit};
 use crate::ports::{Durabilities, HourOfAgent, Record, Registry, RegistryError};
 use crate::record::{Durability, Intent, SystemEvent};
@@ -52,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) ids: IdSource,
     pub(crate) thinner: Thinner,
     pub(crate) live: tokio::sync::broadcast::Sender<AlertEvent>,
+    pub(crate) metrics: Metrics,
     /// One change at a time: the directory of one must not overwrite that of another.
     pub(crate) changing: Mutex<()>,
 }
@@ -121,6 +124,8 @@ impl Gate {
             }
             stops.insert(stop.scope, stop.clone());
         }
+        let metrics = Metrics::default();
+        metrics.know(&directory);
         Ok(Self {
             inner: Arc::new(Inner {
                 directory: ArcSwap::from_pointee(directory),
@@ -134,6 +139,7 @@ impl Gate {
                 ids,
                 thinner: Thinner::default(),
                 live: tokio::sync::broadcast::channel(256).0,
+                metrics,
                 changing: Mutex::new(()),
             }),
         })
@@ -204,11 +210,15 @@ impl Gate {
             Ok(ticket) => ticket,
             Err(error) => {
                 pass.settle(MicroUsd::ZERO, &entry.policy);
-                tracing::error!(%id, error = %error, "an intent could not be recorded; the action is refused");
+                let (agent, door) = (entry.agent.id, action.door());
+                let service = action.service().map(AsRef::as_ref);
+                tracing::error!(request_id = %id, %agent, %door, service, %error, "an intent could not be recorded; the action is refused");
+                inner.metrics.refused(door, action.service(), Reason::AuditUnavailable);
                 return Err(Refusal::plain(Reason::AuditUnavailable));
             }
         };
-        inner.tell(&entry, allowed.raised);
+        inner.tell(&entry, id, allowed.raised);
+        inner.metrics.opened(action.door(), pass.cost());
         let open = Open {
             gate: Arc::clone(inner),
             entry,
@@ -218,6 +228,7 @@ impl Gate {
             ticket,
             risk: allowed.risk,
             first_in_minute,
+            is_streaming: false,
         };
         self.make_durable(Permit::new(open)).await
     }
@@ -323,8 +334,23 @@ impl Gate {
         let data = self.inner.directory.load().data().clone();
         let directory = self.inner.compiled(data, &settings).map_err(RegistryError::Invalid)?;
         self.inner.settings.store(Arc::new(settings));
-        self.inner.directory.store(Arc::new(directory));
+        self.inner.install(directory);
         Ok(())
+    }
+
+    /// Writes what the gate counts about itself, for operators. Tells nothing of who asked for what.
+    pub fn write_metrics(&self, page: &mut Exposition) {
+        page.family(
+            "agentguard_build_info",
+            MetricKind::Gauge,
+            "Always 1; the version is its label.",
+        )
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+        let stops = self.inner.stops.lock();
+        let agents_stopped = stops.keys().filter(|scope| **scope != Scope::Global).count();
+        drop(stops);
+        let switches = Switches { all_stopped: self.is_stopped(), agents_stopped };
+        self.inner.metrics.write(page, switches);
     }
 
     /// Puts something that happened to the gate itself on the record.
@@ -364,7 +390,7 @@ impl Gate {
         if durability == Durability::Power
             && let Err(error) = self.inner.record.synced(ticket).await
         {
-            tracing::error!(error = %error, "an intent could not be put on disk; the action is refused");
+            permit.log_unsynced(&error);
             permit.undo(Reason::AuditUnavailable);
             return Err(Refusal::plain(Reason::AuditUnavailable));
         }

@@ -71,8 +71,8 @@ impl Inner {
         let Rejected { denied, consequences } = rejected;
         let refusal = Refusal::from_denied(&denied, &entry.agent.name, action.at);
         self.record_refusal(Some(entry.agent.id), id, action, &refusal, denied.risk);
-        self.tell(entry, denied.raised);
-        self.follow(entry, consequences);
+        self.tell(entry, id, denied.raised);
+        self.follow(entry, id, consequences);
         refusal
     }
 
@@ -84,6 +84,20 @@ impl Inner {
         refusal: &Refusal,
         risk: Option<agentguard_core::risk::Risk>,
     ) {
+        let row = wire::row(refusal.reason);
+        let latency_us = self.clock.now().micros_since(action.at);
+        self.metrics.refused(action.door(), action.service(), refusal.reason);
+        tracing::debug!(
+            request_id = %id,
+            agent = agent_id.map(tracing::field::display),
+            door = action.door().name(),
+            service = action.service().map(AsRef::as_ref),
+            decision = Decision::Block.name(),
+            code = row.code,
+            status = row.status,
+            latency_us,
+            "an action was refused"
+        );
         self.record.refused(Row {
             id,
             agent_id,
@@ -95,16 +109,34 @@ impl Inner {
             amount: action.money(),
             cost: MicroUsd::ZERO,
             decision: Decision::Block,
-            block_reason: Some(wire::row(refusal.reason).code),
+            block_reason: Some(row.code),
             rule_id: refusal.rule_id,
-            response_status: Some(wire::row(refusal.reason).status),
-            latency_us: self.clock.now().micros_since(action.at),
+            response_status: Some(row.status),
+            latency_us,
             is_streaming: false,
             estimated: false,
             risk,
             facts: None,
             first_in_minute: false,
         });
+        if refusal.reason == Reason::Internal {
+            self.tell_own_fault(agent_id, id, action);
+        }
+    }
+
+    /// A fault of the gate's own refuses, and somebody must hear of it.
+    fn tell_own_fault(&self, agent_id: Option<AgentId>, id: RequestId, action: &Action) {
+        let row = wire::row(Reason::Internal);
+        tracing::error!(
+            request_id = %id,
+            agent = agent_id.map(tracing::field::display),
+            door = action.door().name(),
+            service = action.service().map(AsRef::as_ref),
+            "{}", row.text
+        );
+        let entry = agent_id.and_then(|id| self.directory.load().by_id(id).cloned());
+        let details = json!({"code": row.code, "request_id": id, "target": action.target()});
+        self.alert(EventKind::ProxyError, entry.as_ref(), row.text.to_owned(), details);
     }
 
     pub(crate) fn stopped_refusal(&self, reason: Reason, agent: AgentId) -> Refusal {
@@ -127,23 +159,24 @@ impl Inner {
     }
 
     /// Does what the end of an action brings about.
-    pub(crate) fn follow(&self, entry: &Arc<Entry>, consequences: Vec<Consequence>) {
+    pub(crate) fn follow(&self, entry: &Arc<Entry>, id: RequestId, consequences: Vec<Consequence>) {
         for consequence in consequences {
             match consequence {
-                Consequence::Tell(raised) => self.tell(entry, vec![raised]),
+                Consequence::Tell(raised) => self.tell(entry, id, vec![raised]),
                 Consequence::StopAgent(cause, raised) => {
                     let by = match cause {
                         StopCause::ConsecutiveFailure => PausedBy::ConsecutiveFailure,
                         StopCause::UpstreamDenials => PausedBy::AutoRisk,
                     };
                     let reason = raised.hit.to_string();
-                    self.tell(entry, vec![raised]);
-                    self.stop_by_itself(entry, Scope::Agent(entry.agent.id), by, reason);
+                    self.tell(entry, id, vec![raised]);
+                    self.stop_by_itself(entry, id, Scope::Agent(entry.agent.id), by, reason);
                 }
                 Consequence::StopAgentForRisk => {
                     let reason = "refused by risk rules too often in a row".to_owned();
                     self.stop_by_itself(
                         entry,
+                        id,
                         Scope::Agent(entry.agent.id),
                         PausedBy::AutoRisk,
                         reason,
@@ -152,8 +185,8 @@ impl Inner {
                 Consequence::StopAll(raised) => {
                     let reason =
                         format!("monthly budget of agent `{}`: {}", entry.agent.name, raised.hit);
-                    self.tell(entry, vec![raised]);
-                    self.stop_by_itself(entry, Scope::Global, PausedBy::BudgetExceeded, reason);
+                    self.tell(entry, id, vec![raised]);
+                    self.stop_by_itself(entry, id, Scope::Global, PausedBy::BudgetExceeded, reason);
                 }
             }
         }
@@ -162,6 +195,7 @@ impl Inner {
     pub(crate) fn stop_by_itself(
         &self,
         entry: &Arc<Entry>,
+        id: RequestId,
         scope: Scope,
         paused_by: PausedBy,
         reason: String,
@@ -172,7 +206,7 @@ impl Inner {
             EventKind::AgentAutoPaused,
             Some(entry),
             reason,
-            json!({"paused_by": paused_by.name()}),
+            json!({"paused_by": paused_by.name(), "request_id": id}),
         );
         self.registry.apply_soon(&Actor::System, Change::Stop(stop.clone()), stop.paused_at);
     }
@@ -247,8 +281,14 @@ impl Inner {
         });
         let data = self.registry.apply(actor, change, self.clock.now(), accept)?;
         let directory = self.compiled(data, &settings).map_err(RegistryError::Invalid)?;
-        self.directory.store(Arc::new(directory));
+        self.install(directory);
         Ok(())
+    }
+
+    /// Puts a compiled policy into force.
+    pub(crate) fn install(&self, directory: Directory) {
+        self.metrics.know(&directory);
+        self.directory.store(Arc::new(directory));
     }
 
     pub(crate) fn compiled(
@@ -272,11 +312,12 @@ impl Inner {
         Arc::clone(self.turnstiles.lock().entry(id).or_insert_with(fresh))
     }
 
-    pub(crate) fn tell(&self, entry: &Arc<Entry>, raised: Vec<Raised>) {
+    pub(crate) fn tell(&self, entry: &Arc<Entry>, id: RequestId, raised: Vec<Raised>) {
         for one in raised {
             let event = EventKind::of_rule(one.kind, &one.hit);
             let mut details = one.hit.details();
             details.insert("rule_id".into(), json!(one.rule_id));
+            details.insert("request_id".into(), json!(id));
             let message = format!("agent `{}`: {}", entry.agent.name, one.hit);
             self.alert(event, Some(entry), message, Value::Object(details));
         }
@@ -305,6 +346,7 @@ impl Inner {
             timestamp,
             details,
         };
+        self.metrics.alerted(event);
         self.record.alert(&alert);
         // Nobody listening is no fault: the alert is kept.
         drop(self.live.send(alert));

@@ -10,10 +10,12 @@ mod clock;
 mod credential;
 pub mod defaults;
 mod directory;
+mod exposition;
 mod gate;
 mod ids;
 mod inner;
 mod knock;
+mod metrics;
 mod permit;
 pub mod ports;
 mod record;
@@ -30,6 +32,7 @@ pub use credential::{
     from_environment,
 };
 pub use directory::{AgentRecord, Directory, Entry, PolicyData, RuleSet};
+pub use exposition::{Exposition, Family, MetricKind, Millionths};
 pub use gate::{ChangeError, Gate, Settings, StopReport};
 pub use ids::IdSource;
 pub use knock::{Caller, Knock, Presented, Rebuff};

@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use agentguard_core::risk::Risk;
-use agentguard_core::{Action, MicroUsd, Money, Reason, RequestId, wire};
+use agentguard_core::counters::Consequence;
+use agentguard_core::risk::{Risk, is_risk};
+use agentguard_core::{Action, AgentId, MicroUsd, Money, Reason, RequestId, wire};
 use pin_project_lite::pin_project;
 use serde_json::{Value, json};
 use tokio::sync::futures::OwnedNotified;
@@ -14,7 +15,8 @@ use tokio::sync::futures::OwnedNotified;
 use crate::alert::EventKind;
 use crate::directory::Entry;
 use crate::gate::Inner;
-use crate::ports::Ticket;
+use crate::metrics::Ended;
+use crate::ports::{RecordError, Ticket};
 use crate::record::{Decision, Row};
 use crate::stop::StopCell;
 use crate::turnstile::{Pass, stopped_by};
@@ -37,6 +39,8 @@ pub(crate) struct Open {
     pub(crate) ticket: Ticket,
     pub(crate) risk: Option<Risk>,
     pub(crate) first_in_minute: bool,
+    /// Whether its answer is being streamed, which is counted.
+    pub(crate) is_streaming: bool,
 }
 
 /// How an action ended.
@@ -79,9 +83,17 @@ impl Permit {
         self.open.as_ref().map(|open| open.id)
     }
 
-    /// What it has set aside.
-    pub fn reserved(&self) -> MicroUsd {
-        self.open.as_ref().map_or(MicroUsd::ZERO, |open| open.pass.cost())
+    /// Whose it is.
+    pub fn agent_id(&self) -> Option<AgentId> {
+        self.open.as_ref().map(|open| open.entry.agent.id)
+    }
+
+    /// Its answer is a stream that begins now and ends when this is settled.
+    pub fn begins_stream(&mut self) {
+        if let Some(open) = self.open.as_mut().filter(|open| !open.is_streaming) {
+            open.is_streaming = true;
+            open.gate.metrics.stream_opened();
+        }
     }
 
     /// Which switch ended it, if one did.
@@ -103,6 +115,13 @@ impl Permit {
 
     pub(crate) fn ticket(&self) -> Option<(&Ticket, &Action)> {
         self.open.as_ref().map(|open| (&open.ticket, &open.action))
+    }
+
+    pub(crate) fn log_unsynced(&self, error: &RecordError) {
+        let Some(open) = &self.open else { return };
+        let (agent, door) = (open.entry.agent.id, open.action.door());
+        let service = open.action.service().map(AsRef::as_ref);
+        tracing::error!(request_id = %open.id, %agent, %door, service, %error, "an intent could not be put on disk; the action is refused");
     }
 
     /// Ends it before anything was done.
@@ -142,7 +161,11 @@ impl Drop for Permit {
 
 impl Open {
     fn settle(self, outcome: Outcome) {
-        let Self { gate, entry, id, action, pass, ticket, risk, first_in_minute } = self;
+        let Self { gate, entry, id, action, pass, ticket, mut risk, first_in_minute, is_streaming } =
+            self;
+        if is_streaming {
+            gate.metrics.stream_closed();
+        }
         let reserved = pass.cost();
         let (amount, cost, estimated) = match outcome.spent {
             Spent::Nothing => (action.money(), MicroUsd::ZERO, false),
@@ -151,7 +174,13 @@ impl Open {
             Spent::Exactly(money, usd) => (Some(money), usd, false),
             Spent::Estimated(money, usd) => (Some(money), usd, true),
         };
-        let mut consequences = pass.settle(cost, &entry.policy);
+        let mut consequences = match outcome.spent {
+            Spent::Unknown => pass.settle_guessed(cost, &entry.policy),
+            Spent::Nothing | Spent::AsReserved | Spent::Exactly(..) | Spent::Estimated(..) => {
+                pass.settle(cost, &entry.policy)
+            }
+        };
+        assess_afterwards(&mut risk, &consequences);
         if matches!(outcome.status, Some(402 | 403)) && outcome.failure.is_none() {
             let more = entry.turnstile.counters().upstream_denied(action.at, &entry.policy);
             consequences.extend(more);
@@ -197,8 +226,52 @@ impl Open {
                 json!({"code": wire::row(reason).code, "request_id": id, "target": row.target});
             gate.alert(EventKind::ProxyError, Some(&entry), message, details);
         }
+        gate.count_end(&row, reserved, outcome.failure);
         gate.record.finish(ticket, row);
-        gate.follow(&entry, consequences);
+        gate.follow(&entry, id, consequences);
+    }
+}
+
+impl Inner {
+    /// Counts an action that ended, and says so in the log.
+    fn count_end(&self, row: &Row, reserved: MicroUsd, failure: Option<Reason>) {
+        let ended = Ended {
+            door: row.door,
+            service: row.service.as_ref(),
+            decision: row.decision,
+            failure,
+            cost: row.cost,
+            latency_us: row.latency_us,
+        };
+        self.metrics.closed(reserved, &ended);
+        tracing::debug!(
+            request_id = %row.id,
+            agent = row.agent_id.map(tracing::field::display),
+            door = row.door.name(),
+            service = row.service.as_deref(),
+            decision = row.decision.name(),
+            code = row.block_reason,
+            status = row.response_status,
+            latency_us = row.latency_us,
+            cost_usd = %row.cost,
+            is_streaming = row.is_streaming,
+            "an action ended"
+        );
+    }
+}
+
+/// Puts what risk rules saw at the end beside what they saw before.
+fn assess_afterwards(risk: &mut Option<Risk>, consequences: &[Consequence]) {
+    for consequence in consequences {
+        match consequence {
+            Consequence::Tell(raised) if is_risk(raised.kind) => {
+                risk.get_or_insert_with(Risk::none).add_afterwards(raised);
+            }
+            Consequence::Tell(_)
+            | Consequence::StopAgent(..)
+            | Consequence::StopAll(_)
+            | Consequence::StopAgentForRisk => {}
+        }
     }
 }
 

@@ -43,6 +43,9 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Allow, Self::Block, Self::Error];
+
     /// Its name on the wire and in the store.
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,7 +57,7 @@ impl Decision {
 
     /// The decision of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Allow, Self::Block, Self::Error].into_iter().find(|d| d.name() == name)
+        Self::ALL.into_iter().find(|d| d.name() == name)
     }
 }
 

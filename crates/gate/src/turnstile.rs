@@ -114,6 +114,14 @@ impl Pass {
             None => Vec::new(),
         }
     }
+
+    /// The same, where that is only the most that it can have been.
+    pub(crate) fn settle_guessed(mut self, spent: MicroUsd, policy: &Policy) -> Vec<Consequence> {
+        match self.hold.take() {
+            Some(hold) => self.turnstile.counters().settle_guessed(&hold, spent, policy),
+            None => Vec::new(),
+        }
+    }
 }
 
 impl Drop for Pass {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use agentguard_core::rule::RuleType;
 use agentguard_core::token::{PREFIX, Token};
-use agentguard_core::{Reason, RequestId};
+use agentguard_core::{Amount, Reason, RequestId};
 use agentguard_gate::{
     Actor, Change, Decision, Gate, Knock, Outcome, PausedBy, Presented, Scope, Spent, StopReport,
 };
@@ -98,6 +98,50 @@ async fn five_risk_refusals_stop_the_agent_and_forgiving_it_starts_the_count_ane
     for _ in 0..4 {
         assert_eq!(admit(&gate, "1.00").await.unwrap_err(), Reason::RiskUnknownDomain);
     }
+}
+
+#[tokio::test]
+async fn a_host_that_nobody_named_is_told_with_its_request_and_let_through() {
+    let (gate, memory) = fake::gate(&[(RuleType::UnknownDomain, json!({}))]);
+    let permit = permit(&gate, "1.00").await;
+    let id = permit.request_id().unwrap();
+    permit.settle(done(Spent::AsReserved));
+    let alerts = memory.alerts.lock();
+    assert_eq!((alerts.len(), alerts[0].event.name()), (1, "risk.unknown.domain"));
+    assert_eq!(alerts[0].details["request_id"], json!(id));
+    let row = memory.rows.lock()[0].clone();
+    assert_eq!((row.id, row.decision), (id, Decision::Allow));
+    assert_eq!(row.risk.unwrap().factors[0].kind, RuleType::UnknownDomain);
+}
+
+#[tokio::test]
+async fn a_bound_is_judged_by_what_it_came_to_and_the_row_shows_it() {
+    let spike = json!({"min_samples": 2, "factor": 2});
+    let (gate, memory) = fake::gate(&[(RuleType::AmountSpike, spike)]);
+    let call = async |spent: &str| {
+        let mut action = dollars("100.00", &gate);
+        let Amount::Exact(bound) = action.amount else { panic!("{action:?}") };
+        action.amount = Amount::UpTo(bound);
+        let id = gate.request_id(action.at);
+        let permit = gate.admit(&fake::caller(&gate).unwrap(), id, action).await.unwrap();
+        let micros = agentguard_core::money::parse_micros(spent).unwrap();
+        let money = agentguard_core::Money::new(micros, agentguard_core::Currency::USD).unwrap();
+        let usd = agentguard_core::MicroUsd::from_micros(micros);
+        permit.settle(done(Spent::Exactly(money, usd)));
+        id
+    };
+    for _ in 0..4 {
+        call("1.00").await;
+    }
+    assert!(memory.alerts.lock().is_empty(), "{:?}", memory.alerts.lock());
+    let id = call("2.000001").await;
+    let alerts = memory.alerts.lock();
+    assert_eq!((alerts.len(), alerts[0].event.name()), (1, "risk.amount.spike"));
+    assert_eq!(alerts[0].details["request_id"], json!(id));
+    let row = memory.rows.lock().last().unwrap().clone();
+    let risk = row.risk.unwrap();
+    assert_eq!((row.id, row.cost.micros()), (id, 2_000_001));
+    assert_eq!((risk.factors.len(), risk.factors[0].kind), (1, RuleType::AmountSpike));
 }
 
 #[tokio::test]

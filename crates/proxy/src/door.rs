@@ -125,13 +125,14 @@ impl Door {
 
     /// What goes out in place of hyper's own answer to a head that it could not read.
     pub(crate) fn unread(&self, connection: &ConnectionState, date: Option<&[u8]>) -> Bytes {
-        let id = self.gate.request_id(self.gate.now());
+        let visit = self.visit();
         let text = connection.malformed().map_or(
             "the request's head is malformed, or has too many headers or too long a URL",
             Malformed::text,
         );
         let refusal = Refusal::with(Reason::BadRequest, text.to_owned());
-        respond::closing_bytes(&refusal, id, date)
+        self.gate.refuse(None, visit.id, &visit.unread(), &refusal);
+        respond::closing_bytes(&refusal, visit.id, date)
     }
 
     /// A call that is made now.

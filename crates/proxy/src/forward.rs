@@ -126,7 +126,8 @@ impl Admitted<'_> {
             let message = "the request's body is malformed or broke off".to_owned();
             return free(Refusal::with(Reason::BadRequest, message));
         }
-        tracing::warn!(%id, %service, %error, "a call got no answer");
+        let agent = self.permit.agent_id().map(tracing::field::display);
+        tracing::warn!(request_id = %id, agent, door = "api", %service, %error, "a call got no answer");
         match error {
             SendError::Blocked(blocked) => free(destination_refusal(blocked)),
             SendError::Dns(_) | SendError::ConnectFailed { .. } => {

@@ -139,6 +139,17 @@ impl Visit {
         Action { at: self.at, facts: Facts::Api(facts), amount }
     }
 
+    /// A call whose head could not be read: all that is known is that it came.
+    pub(crate) fn unread(&self) -> Action {
+        let facts = ApiFacts {
+            method: "OTHER".into(),
+            masked_url: String::new(),
+            host: "".into(),
+            service: None,
+        };
+        Action { at: self.at, facts: Facts::Api(facts), amount: Amount::Free }
+    }
+
     /// A call that is refused before it is known where it leads: on the record by what it asked for.
     pub(crate) fn unplaced(&self, method: &Method, uri: &Uri) -> Action {
         let facts = ApiFacts {

@@ -206,7 +206,9 @@ impl Body for GuardedBody {
                     return Poll::Ready(rest.map(Ok));
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    tracing::debug!(%error, "an upstream broke off in its answer");
+                    let request_id = this.ledger.as_ref().and_then(|one| one.permit.request_id());
+                    let request_id = request_id.map(tracing::field::display);
+                    tracing::debug!(request_id, %error, "an upstream broke off in its answer");
                     self.end(End::Failed(Reason::UpstreamUnreachable));
                     return Poll::Ready(Some(Err(BodyError::Upstream)));
                 }
@@ -244,7 +246,10 @@ enum Next {
 }
 
 impl Ledger {
-    pub(crate) const fn new(permit: Permit, status: u16, is_streaming: bool, note: Note) -> Self {
+    pub(crate) fn new(mut permit: Permit, status: u16, is_streaming: bool, note: Note) -> Self {
+        if is_streaming {
+            permit.begins_stream();
+        }
         Self { permit, status, is_streaming, note, bytes_out: 0, birth: None, meter: None }
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use agentguard_core::Timestamp;
 use agentguard_gate::ports::RegistryError;
@@ -63,6 +63,12 @@ pub(crate) struct Queue {
     notes: AtomicUsize,
     dropped_refusals: AtomicU64,
     dropped_notes: AtomicU64,
+    /// What was told of dropped ones already.
+    dropped_before: AtomicU64,
+    rows_written: AtomicU64,
+    opened: Instant,
+    /// Milliseconds from the opening to the last commit; 0 before the first.
+    committed_ms: AtomicU64,
 }
 
 #[derive(Default)]
@@ -91,6 +97,10 @@ impl Queue {
             notes: AtomicUsize::new(0),
             dropped_refusals: AtomicU64::new(0),
             dropped_notes: AtomicU64::new(0),
+            dropped_before: AtomicU64::new(0),
+            rows_written: AtomicU64::new(0),
+            opened: Instant::now(),
+            committed_ms: AtomicU64::new(0),
         }
     }
 
@@ -190,9 +200,34 @@ impl Queue {
 
     /// Refusals and notes that were dropped since this was last asked.
     pub(crate) fn take_dropped(&self) -> (u64, u64) {
-        (
-            self.dropped_refusals.swap(0, Ordering::Relaxed),
-            self.dropped_notes.swap(0, Ordering::Relaxed),
-        )
+        let refusals = self.dropped_refusals.swap(0, Ordering::Relaxed);
+        self.dropped_before.fetch_add(refusals, Ordering::Relaxed);
+        (refusals, self.dropped_notes.swap(0, Ordering::Relaxed))
+    }
+
+    /// Refusals that were dropped since the opening.
+    pub(crate) fn dropped_rows(&self) -> u64 {
+        let before = self.dropped_before.load(Ordering::Relaxed);
+        before.saturating_add(self.dropped_refusals.load(Ordering::Relaxed))
+    }
+
+    /// The database took so many rows.
+    pub(crate) fn committed(&self, rows: usize) {
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        self.rows_written.fetch_add(rows, Ordering::Relaxed);
+        let since = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.committed_ms.store(since.max(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn rows_written(&self) -> u64 {
+        self.rows_written.load(Ordering::Relaxed)
+    }
+
+    /// How long ago the last commit was; none before the first.
+    pub(crate) fn since_commit(&self) -> Option<Duration> {
+        match self.committed_ms.load(Ordering::Relaxed) {
+            0 => None,
+            ms => Some(self.opened.elapsed().saturating_sub(Duration::from_millis(ms))),
+        }
     }
 }

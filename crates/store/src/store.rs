@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use agentguard_core::Timestamp;
 use agentguard_core::time::Zone;
@@ -67,6 +68,12 @@ pub struct Stats {
     pub places: usize,
     /// Syncs of the journal so far.
     pub journal_syncs: u64,
+    /// Rows of the request log that were committed since the store was opened.
+    pub rows_written: u64,
+    /// Rows of refused calls that were dropped since then, because the queue was crowded.
+    pub rows_dropped: u64,
+    /// How long ago the last commit was; none before the first.
+    pub since_commit: Option<Duration>,
 }
 
 /// SQLite behind the gate's ports. Closed when it is dropped; better closed before, with an answer.
@@ -197,6 +204,9 @@ impl Store {
             free_places: self.queue.free_places(),
             places: PLACES,
             journal_syncs: self.board.syncs(),
+            rows_written: self.queue.rows_written(),
+            rows_dropped: self.queue.dropped_rows(),
+            since_commit: self.queue.since_commit(),
         }
     }
 

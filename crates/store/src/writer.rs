@@ -167,6 +167,7 @@ impl Writer {
             *intents = intents.saturating_add(1);
         }
         self.notes.drain(..notes);
+        self.desk.queue.committed(rows);
         self.desk.queue.give_back(rows);
         self.desk.queue.notes_written(notes);
         for (segment, intents) in segments {

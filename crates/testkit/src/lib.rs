@@ -4,6 +4,7 @@
 //!   for their official clients, counts the money it took, and can misbehave on request.
 //! - [`gate_process`]: starts, stops, kills and restarts the real binary on a throw-away folder.
 //! - [`http`]: a small client for tests, down to exact bytes on the wire.
+//! - [`scrape`]: a strict reader of Prometheus' text format.
 //! - [`python`]: runs scripts in the interpreter that holds the official packages.
 //!
 //! Never here: fakes of our own crates. A test that needs the gate takes the gate.
@@ -22,9 +23,11 @@ pub mod http;
 pub mod ports;
 pub mod process;
 pub mod python;
+pub mod scrape;
 pub mod upstream;
 
 pub use gate_config::GateConfig;
 pub use gate_process::{GateProcess, StartFailure};
 pub use python::{python, python_task};
+pub use scrape::Scrape;
 pub use upstream::{Recording, Upstream, UpstreamOptions};

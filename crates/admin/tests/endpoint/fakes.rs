@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use agentguard_admin::{Admin, AdminOptions, Operator, Upkeep, plan, router};
+use agentguard_admin::{Admin, AdminOptions, Operator, RecordVitals, Upkeep, Vitals, plan, router};
 use agentguard_core::service::Service;
 use agentguard_core::time::Zone;
 use agentguard_core::token::ADMIN_PREFIX;
@@ -19,7 +19,7 @@ use agentguard_gate::{
 };
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Method, Request, StatusCode};
+use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -153,6 +153,11 @@ impl Upkeep for NothingToFlush {
         Ok(())
     }
 
+    fn vitals(&self) -> Vitals {
+        let record = RecordVitals { rows_written: 42, queue_places: 7, ..RecordVitals::default() };
+        Vitals { record, ..Vitals::default() }
+    }
+
     fn closed_destination(&self, url: &Url, service: Option<&Service>) -> Option<String> {
         let private = url.host_str() == Some("10.0.0.1");
         let allowed = service.is_some_and(|service| service.allow_private);
@@ -217,6 +222,16 @@ impl Endpoint {
         let status = response.status();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// What a path without a token says to somebody who calls the endpoint by this name.
+    pub(crate) async fn text(&self, path: &str, host: &str) -> (StatusCode, HeaderMap, String) {
+        let request = Request::builder().uri(path).header("host", host);
+        let request = request.body(Body::empty()).unwrap();
+        let response = self.router.clone().call(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        (head.status, head.headers, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     /// As the command line does it.

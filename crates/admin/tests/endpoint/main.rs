@@ -4,4 +4,5 @@
 mod areas;
 mod credentials;
 mod fakes;
+mod metrics;
 mod refusals;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use agentguard_admin::Upkeep;
+use agentguard_admin::{ProcessVitals, RecordVitals, Upkeep, Vitals};
 use agentguard_core::net::{Host, judge_addresses, judge_name};
 use agentguard_core::service::Service;
 use agentguard_egress::{
@@ -56,6 +56,20 @@ impl Upkeep for House {
         self.store.flush().map_err(Into::into)
     }
 
+    fn vitals(&self) -> Vitals {
+        let stats = self.store.stats();
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let record = RecordVitals {
+            rows_written: stats.rows_written,
+            rows_dropped: stats.rows_dropped,
+            queue_depth: count(stats.places.saturating_sub(stats.free_places)),
+            queue_places: count(stats.places),
+            journal_syncs: stats.journal_syncs,
+            since_commit: stats.since_commit,
+        };
+        Vitals { record, process: process() }
+    }
+
     fn closed_destination(&self, url: &Url, service: Option<&Service>) -> Option<String> {
         let destination = match Destination::from_url(url) {
             Ok(destination) => destination,
@@ -76,6 +90,19 @@ impl Upkeep for House {
             Host::Name(_) => Ok(Passage::Ordinary),
         });
         judged.err().map(|blocked| blocked.to_string())
+    }
+}
+
+/// What the system says of this process; on systems without `/proc`, nothing.
+fn process() -> ProcessVitals {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = resident.and_then(|text| text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let open = std::fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
+    ProcessVitals {
+        resident_bytes: kib.map(|kib| kib.saturating_mul(1_024)),
+        // One of them is the look itself.
+        open_fds: open.and_then(|count| u64::try_from(count.saturating_sub(1)).ok()),
     }
 }
 

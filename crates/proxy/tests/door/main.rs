@@ -9,6 +9,7 @@
 
 mod amounts;
 mod credentials;
+mod error_table;
 mod headers;
 mod intents;
 mod listening;

@@ -53,12 +53,14 @@ pub(crate) struct World {
 #[derive(Debug, Default)]
 pub(crate) struct MemoryRecord {
     rows: Mutex<Vec<Row>>,
+    pub(crate) alerts: Mutex<Vec<AlertEvent>>,
     pub(crate) intents: AtomicU64,
     pub(crate) is_full: AtomicBool,
 }
 
+/// The policy, and what the record knew of the past when the gate was opened.
 #[derive(Debug)]
-struct MemoryRegistry(Mutex<PolicyData>);
+struct MemoryRegistry(Mutex<PolicyData>, Vec<HourOfAgent>);
 
 struct Names;
 
@@ -74,6 +76,14 @@ impl World {
     }
 
     pub(crate) async fn with(options: ProxyOptions) -> Self {
+        Self::with_past(options, |_| Vec::new()).await
+    }
+
+    /// With a gate that was opened over a record which knows this of its agent.
+    pub(crate) async fn with_past(
+        options: ProxyOptions,
+        past: impl FnOnce(AgentId) -> Vec<HourOfAgent>,
+    ) -> Self {
         let upstream = Upstream::start().await;
         let ids = IdSource::new().unwrap();
         let token = ids.token("ag_live_").unwrap();
@@ -85,7 +95,7 @@ impl World {
             ..PolicyData::default()
         };
         let record = Arc::new(MemoryRecord::default());
-        let registry = Arc::new(MemoryRegistry(Mutex::new(data)));
+        let registry = Arc::new(MemoryRegistry(Mutex::new(data), past(agent.id)));
         let clock = Clock::starting_after(None).0;
         let gate =
             Gate::open(settings(&["127.0.0.0/8"]), Arc::clone(&record) as _, registry, clock, ids)
@@ -322,7 +332,9 @@ impl Record for MemoryRecord {
 
     fn event(&self, _: SystemEvent) {}
 
-    fn alert(&self, _: &AlertEvent) {}
+    fn alert(&self, alert: &AlertEvent) {
+        self.alerts.lock().push(alert.clone());
+    }
 }
 
 impl Registry for MemoryRegistry {
@@ -381,7 +393,7 @@ impl Registry for MemoryRegistry {
     fn apply_soon(&self, _: &Actor, _: Change, _: Timestamp) {}
 
     fn history(&self, _: Timestamp) -> Result<Vec<HourOfAgent>, RegistryError> {
-        Ok(Vec::new())
+        Ok(self.1.clone())
     }
 }
 

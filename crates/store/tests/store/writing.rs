@@ -76,6 +76,7 @@ fn a_flood_of_refusals_leaves_half_the_places_and_is_counted() {
         refuse(&store, u128::try_from(number).unwrap(), noon_plus(0));
     }
     assert_eq!(store.stats().free_places, places / 2);
+    assert_eq!(store.stats().rows_dropped, u64::try_from(places / 2).unwrap());
     let ticket = begin(&store, u128::MAX).unwrap();
     store.finish(ticket, row(u128::MAX, noon_plus(0), 10));
     holder.execute_batch("COMMIT").unwrap();
@@ -100,8 +101,11 @@ fn rows_wait_while_the_database_is_locked_and_are_written_after() {
     let error = store.flush().unwrap_err();
     assert!(error.to_string().contains("10 rows"), "{error}");
     holder.execute_batch("COMMIT").unwrap();
+    assert_eq!((store.stats().rows_written, store.stats().since_commit), (0, None));
     store.flush().unwrap();
     assert_eq!(folder.count("transactions"), 10);
+    assert_eq!(store.stats().rows_written, 10);
+    assert!(store.stats().since_commit.is_some());
     store.close().unwrap();
     assert!(folder.verify().ok);
 }
