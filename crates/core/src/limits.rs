@@ -39,6 +39,9 @@ pub const MODEL_NAME_BYTES_MAX: usize = 256;
 /// Models with a price. The built-in table has a few hundred.
 pub const PRICES_MAX: usize = 10_000;
 
+/// Names that are offered for one that is not known: what a person reads at a glance.
+pub const NEAREST_NAMES_MAX: usize = 5;
+
 /// The most tokens that one call can be said to have, a hundred times the largest context of today. A
 /// count beyond it is taken for nonsense.
 pub const TOKENS_MAX: u64 = 1_000_000_000;
