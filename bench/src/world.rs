@@ -105,6 +105,7 @@ pub(crate) fn gate(rules: Vec<RuleSpec>, record: Arc<dyn Record>) -> Gate {
         rule_sets: vec![set],
         services: Vec::new(),
         stops: Vec::new(),
+        prices: Vec::new(),
     };
     let settings = Settings {
         zone: Zone::UTC,

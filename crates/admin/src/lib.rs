@@ -14,6 +14,7 @@ mod health;
 mod limits;
 mod plan;
 mod policy;
+mod prices;
 mod proof;
 mod record;
 mod rules;

@@ -32,6 +32,7 @@ pub fn first_policy() -> PolicyFile {
             rule_set: DEFAULT.to_owned(),
             description: Some("made at the first start".to_owned()),
         }],
+        prices: None,
     }
 }
 

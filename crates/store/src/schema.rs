@@ -11,7 +11,7 @@ use crate::folder::{ensure_private_file, make_file_private};
 use crate::limits::BUSY_WAIT;
 
 /// One script per version, in order. A script that was shipped is never changed: add another.
-const MIGRATIONS: [&str; 1] = [VERSION_1];
+const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
 /// The version that this program writes.
 pub(crate) fn known_version() -> i64 {
@@ -145,6 +145,17 @@ CREATE TABLE system_events (
 CREATE TABLE settings (
   key TEXT PRIMARY KEY,
   value TEXT NOT NULL
+) STRICT;
+";
+
+/// Credentials of services: nothing of them is kept yet.
+const VERSION_2: &str = "SELECT 1;";
+
+/// Prices of models that operators set. `spec` is JSON.
+const VERSION_3: &str = "
+CREATE TABLE prices (
+  model TEXT PRIMARY KEY,
+  spec TEXT NOT NULL
 ) STRICT;
 ";
 
@@ -341,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_database_has_exactly_the_twelve_tables() {
+    fn a_new_database_has_exactly_these_tables() {
         let dir = tempfile::tempdir().unwrap();
         let db = open_for_writing(&db_path(dir.path()), || Ok(())).unwrap();
         let mut statement = db
@@ -358,6 +369,7 @@ mod tests {
                 "budget_snapshots",
                 "config_changes",
                 "kill_switch",
+                "prices",
                 "rule_sets",
                 "rules",
                 "services",
@@ -377,6 +389,22 @@ mod tests {
                 db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
             assert_eq!(version, known_version());
         }
+    }
+
+    #[test]
+    fn a_database_of_the_first_version_is_brought_up_to_date() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = db_path(dir.path());
+        let db = Connection::open(&file).unwrap();
+        db.execute_batch(VERSION_1).unwrap();
+        db.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        db.pragma_update(None, "user_version", 1).unwrap();
+        drop(db);
+        let db = open_for_writing(&file, || Ok(())).unwrap();
+        let prices: i64 =
+            db.query_row("SELECT count(*) FROM prices", [], |row| row.get(0)).unwrap();
+        let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!((prices, version), (0, known_version()));
     }
 
     #[test]

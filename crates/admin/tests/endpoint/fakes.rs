@@ -8,7 +8,7 @@ use agentguard_admin::{Admin, AdminOptions, Operator, Upkeep, plan, router};
 use agentguard_core::service::Service;
 use agentguard_core::time::Zone;
 use agentguard_core::token::ADMIN_PREFIX;
-use agentguard_core::{AgentStatus, Rates, Timestamp};
+use agentguard_core::{AgentStatus, PriceTable, Rates, Timestamp};
 use agentguard_gate::ports::{
     Durabilities, HourOfAgent, Record, RecordError, Registry, RegistryError, Ticket,
 };
@@ -107,12 +107,18 @@ fn make(data: &mut PolicyData, change: Change) {
             data.services.push(service);
         }
         Change::RemoveService(alias) => data.services.retain(|known| known.alias != alias),
+        Change::PutPrice(spec) => {
+            data.prices.retain(|known| known.model != spec.model);
+            data.prices.push(spec);
+        }
+        Change::RemovePrice(model) => data.prices.retain(|known| known.model != model),
         Change::Stop(stop) => data.stops.push(stop),
         Change::Reload { .. } => {}
         Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
         Change::Import(plan) => {
             data.rule_sets = plan.rule_sets;
             data.services = plan.services;
+            data.prices = plan.prices.unwrap_or_else(|| data.prices.clone());
             let new = plan.new_agents.into_iter();
             data.agents.extend(new.map(|(agent, token_hash)| AgentRecord { agent, token_hash }));
             for (id, set) in plan.moved_agents {
@@ -154,7 +160,7 @@ impl Endpoint {
         let settings = Settings {
             zone: Zone::UTC,
             rates: Arc::new(Rates::default()),
-            prices: Arc::default(),
+            prices: Arc::new(PriceTable::built_in().unwrap()),
             allow_client_ips: Vec::new(),
             durability: Durabilities::default(),
         };

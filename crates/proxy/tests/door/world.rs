@@ -76,6 +76,7 @@ impl World {
             rule_sets: vec![RuleSet { id: RULE_SET, name: "default".into(), rules: Vec::new() }],
             services: services(&upstream),
             stops: Vec::new(),
+            prices: Vec::new(),
         };
         let record = Arc::new(MemoryRecord::default());
         let registry = Arc::new(MemoryRegistry(Mutex::new(data)));
@@ -333,13 +334,17 @@ impl Registry for MemoryRegistry {
             }
             Change::Stop(stop) => data.stops.push(stop),
             Change::Reload { .. } => {}
+            Change::PutPrice(spec) => data.prices.push(spec),
             Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
             Change::RotateToken { agent_id, token_hash } => {
                 let agents = data.agents.iter_mut().filter(|record| record.agent.id == agent_id);
                 agents.for_each(|record| record.token_hash = token_hash);
             }
             Change::RemoveService(alias) => data.services.retain(|old| old.alias != alias),
-            other @ (Change::RemoveRule(_) | Change::ClearRules(_) | Change::Import(_)) => {
+            other @ (Change::RemoveRule(_)
+            | Change::ClearRules(_)
+            | Change::RemovePrice(_)
+            | Change::Import(_)) => {
                 panic!("this store keeps no {other:?}")
             }
         }

@@ -64,7 +64,7 @@ fn a_newer_database_is_named_with_both_versions_and_left_alone() {
     folder.sql("PRAGMA user_version = 99");
     let before = fs::read(folder.file("agentguard.db")).unwrap();
     let error = Store::open(folder.options()).unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 3, .. }), "{error}");
     assert!(error.to_string().contains("99") && error.to_string().contains("agentguard.db"));
     assert_eq!(fs::read(folder.file("agentguard.db")).unwrap(), before);
 }
