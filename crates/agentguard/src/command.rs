@@ -10,6 +10,7 @@ pub(crate) mod init;
 pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod policy;
+pub(crate) mod price;
 pub(crate) mod rule;
 pub(crate) mod rule_set;
 pub(crate) mod service;
@@ -37,6 +38,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Rule(command) => rule::run(&session, command),
         Command::RuleSet(command) => rule_set::run(&session, command),
         Command::Service(command) => service::run(&session, command),
+        Command::Price(command) => price::run(&session, command),
         Command::Kill(args) => kill::kill(&session, &args),
         Command::Resume(args) => kill::resume(&session, &args),
         Command::Spend(args) => spend::run(&session, &args),

@@ -259,6 +259,21 @@ fn rounded_up(product: i128, surcharge_ppm: u32) -> MicroUsd {
 }
 
 impl PriceSpec {
+    /// Two prices, and for the rest what is assumed.
+    pub fn plain(model: &str, input: &str, output: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            input: input.to_owned(),
+            cached_input: None,
+            cache_write: None,
+            output: output.to_owned(),
+            max_input_tokens: longest_input(),
+            max_output_tokens: longest_output(),
+            reasons: true,
+            long: None,
+        }
+    }
+
     /// Checks and compiles.
     pub fn price(&self) -> Result<Price, PriceError> {
         let stem = self.model.strip_suffix('*').unwrap_or(&self.model);
@@ -346,17 +361,7 @@ mod tests {
     const PLAIN: u32 = 1_000_000;
 
     pub(super) fn spec(model: &str, input: &str, output: &str) -> PriceSpec {
-        PriceSpec {
-            model: model.to_owned(),
-            input: input.to_owned(),
-            cached_input: None,
-            cache_write: None,
-            output: output.to_owned(),
-            max_input_tokens: longest_input(),
-            max_output_tokens: longest_output(),
-            reasons: false,
-            long: None,
-        }
+        PriceSpec::plain(model, input, output)
     }
 
     #[test]

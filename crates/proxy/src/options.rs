@@ -11,6 +11,8 @@ pub struct ProxyOptions {
     pub max_body_inspect_bytes: usize,
     /// To the response head, and then between two chunks, where a service does not say otherwise.
     pub upstream_timeout: Duration,
+    /// Whether the longest answer that a model call asks for is lowered to what the budget holds.
+    pub clamp_max_tokens: bool,
     /// Openings in the destination guard that hold for every service.
     pub danger_allow: Vec<DangerAllow>,
     /// Clients at once; further ones wait to be accepted. Taken at the start.
@@ -27,6 +29,7 @@ impl Default for ProxyOptions {
         Self {
             max_body_inspect_bytes: 1024 * 1024,
             upstream_timeout: Duration::from_secs(30),
+            clamp_max_tokens: false,
             danger_allow: Vec::new(),
             max_connections: 4_096,
             drain_timeout: Duration::from_secs(10),

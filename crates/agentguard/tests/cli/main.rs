@@ -4,6 +4,7 @@
 mod call;
 mod manage;
 mod operate;
+mod prices;
 mod record;
 mod start;
 mod stranger;
