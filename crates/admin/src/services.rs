@@ -112,6 +112,7 @@ fn blank(alias: String, base_url: Url) -> Service {
         ca_file: None,
         credential_env: None,
         timeout_sec: None,
+        extractors: Vec::new(),
     }
 }
 

@@ -50,6 +50,7 @@ pub fn built_in_services() -> Vec<Service> {
                 ca_file: None,
                 credential_env: None,
                 timeout_sec: None,
+                extractors: Vec::new(),
             })
         })
         .collect()

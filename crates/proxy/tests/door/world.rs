@@ -204,6 +204,7 @@ pub(crate) fn service(alias: &str, base_url: &str, kind: ServiceKind) -> Service
         ca_file: None,
         credential_env: None,
         timeout_sec: None,
+        extractors: Vec::new(),
     }
 }
 
