@@ -6,6 +6,7 @@
 //!
 //! Never here: prices of models, or what a response says.
 
+pub(crate) mod custom;
 mod form;
 mod google_ads;
 mod json;
@@ -19,10 +20,13 @@ use http::{HeaderMap, Method};
 
 use crate::intents::Touch;
 use crate::path;
+use crate::routes::Route;
 
 /// How one kind of call names its money.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extractor {
+    /// As the operator says.
+    Custom(Box<agentguard_core::extractor::Extractor>),
     Stripe(stripe::Call),
     GoogleAds(google_ads::Call),
 }
@@ -39,9 +43,22 @@ pub(crate) struct Paper<'a> {
 const METHOD_OVERRIDES: [&str; 3] =
     ["x-http-method-override", "x-http-method", "x-method-override"];
 
-/// The extractor for a call, if its kind of service has one for this method and path. `path` is the
-/// upstream's whole path.
+/// The extractor for a call: the operator's own that fits, or else the one of its kind of service.
+/// `path` is the upstream's whole path.
 pub(crate) fn extractor(
+    route: &Route,
+    method: &Method,
+    headers: &HeaderMap,
+    path: &str,
+) -> Option<Extractor> {
+    let below = path.strip_prefix(route.base_path.as_str()).unwrap_or(path);
+    match custom::find(&route.extractors, method, headers, below) {
+        Some(own) => Some(Extractor::Custom(Box::new(own.clone()))),
+        None => of_kind(route.service.kind, method, headers, path),
+    }
+}
+
+fn of_kind(
     kind: ServiceKind,
     method: &Method,
     headers: &HeaderMap,
@@ -52,24 +69,40 @@ pub(crate) fn extractor(
         ServiceKind::GoogleAds => google_ads::call(&path::loosely(path)).map(Extractor::GoogleAds),
         ServiceKind::Openai | ServiceKind::Anthropic | ServiceKind::Generic => None,
     };
-    let overridden = || METHOD_OVERRIDES.iter().any(|name| headers.contains_key(*name));
-    found.filter(|_| *method == Method::POST || overridden())
+    found.filter(|_| *method == Method::POST || overridden(headers))
+}
+
+/// Whether a server may take another method than the one on the request line.
+fn overridden(headers: &HeaderMap) -> bool {
+    METHOD_OVERRIDES.iter().any(|name| headers.contains_key(*name))
 }
 
 impl Extractor {
     /// What the call does with a payment intent. `path` is the upstream's whole path.
-    pub(crate) fn touch(self, path: &str) -> Touch<'_> {
+    pub(crate) fn touch<'a>(&self, path: &'a str) -> Touch<'a> {
         match self {
-            Self::Stripe(call) => stripe::touch(call, path),
-            Self::GoogleAds(_) => Touch::Nothing,
+            Self::Stripe(call) => stripe::touch(*call, path),
+            Self::Custom(_) | Self::GoogleAds(_) => Touch::Nothing,
+        }
+    }
+
+    /// The amount, where it is known without the request's body.
+    pub(crate) fn without_body(&self) -> Option<Amount> {
+        match self {
+            Self::Custom(own) => custom::without_body(own),
+            Self::Stripe(_) | Self::GoogleAds(_) => None,
         }
     }
 
     /// The amount; what cannot be read for certain is `Unreadable`.
-    pub(crate) fn read(self, paper: Paper<'_>) -> Amount {
+    pub(crate) fn read(&self, paper: Paper<'_>) -> Amount {
+        if let Some(known) = self.without_body() {
+            return known;
+        }
         let found = match self {
-            Self::Stripe(call) => stripe::read(call, paper),
-            Self::GoogleAds(call) => google_ads::read(call, paper),
+            Self::Custom(own) => custom::request(own, paper),
+            Self::Stripe(call) => stripe::read(*call, paper),
+            Self::GoogleAds(call) => google_ads::read(*call, paper),
         };
         match found {
             Ok(Some(money)) => Amount::Exact(money),
@@ -143,7 +176,7 @@ mod tests {
     fn only_paying_calls_are_read() {
         let none = HeaderMap::new();
         let check = |kind, method: Method, path, expected: bool| {
-            let found = extractor(kind, &method, &none, path);
+            let found = of_kind(kind, &method, &none, path);
             assert_eq!(found.is_some(), expected, "{kind} {method} {path}");
         };
         check(ServiceKind::Stripe, Method::POST, "/v1/charges", true);
@@ -158,7 +191,7 @@ mod tests {
         );
         check(ServiceKind::GoogleAds, Method::POST, "/v17/customers/1/googleAds:search", false);
         let overriding = headers(&[("x-http-method-override", "POST")]);
-        assert!(extractor(ServiceKind::Stripe, &Method::GET, &overriding, "/v1/charges").is_some());
+        assert!(of_kind(ServiceKind::Stripe, &Method::GET, &overriding, "/v1/charges").is_some());
     }
 
     #[test]

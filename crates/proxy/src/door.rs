@@ -248,7 +248,8 @@ impl Door {
             return Ok(None);
         }
         // Its amount was read as a call of that kind to that path.
-        let is_alike = now.route.service.kind == before.route.service.kind;
+        let is_alike = now.route.service.kind == before.route.service.kind
+            && now.route.extractors == before.route.extractors;
         if !is_alike || now.path != before.path {
             let message = "the service was changed while the request was on its way: send it again";
             return Err(Refusal::with(Reason::ServiceUnknown, message.to_owned()));

@@ -61,12 +61,15 @@ impl Inspection {
         bytes_max: usize,
         intents: &Intents,
     ) -> Result<Prepared, Refusal> {
-        let (kind, path) = (placed.route.service.kind, placed.path.path());
+        let path = placed.path.path();
         let timeout = placed.route.timeout;
-        let Some(extractor) = amount::extractor(kind, &parts.method, &parts.headers, path) else {
+        let found = amount::extractor(&placed.route, &parts.method, &parts.headers, path);
+        let known = found.as_ref().map_or(Some(Amount::Free), Extractor::without_body);
+        let (Some(extractor), None) = (found, known.clone()) else {
+            let amount = known.unwrap_or(Amount::Free);
             let streamed = tokio::time::timeout(timeout, RequestBody::streamed(body));
             let (body, sent) = streamed.await.map_err(|_| late())?.map_err(broken)?;
-            return Ok(Prepared { amount: Amount::Free, body, sent, standing: Standing::Plain });
+            return Ok(Prepared { amount, body, sent, standing: Standing::Plain });
         };
         let standing = intents.standing(&placed.route.alias, extractor.touch(path));
         match self.take_in(body, bytes_max, timeout).await? {

@@ -13,6 +13,7 @@ mod amount;
 mod body;
 mod connection;
 mod door;
+mod dry_run;
 mod forward;
 mod head_scan;
 mod headers;
@@ -30,5 +31,6 @@ mod socket;
 mod stall;
 mod stream;
 
+pub use dry_run::{Sample, extract, matching};
 pub use listen::Proxy;
 pub use options::ProxyOptions;
