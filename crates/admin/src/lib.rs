@@ -9,6 +9,7 @@ mod agents;
 mod body;
 mod error;
 mod explain;
+mod extractors;
 mod guard;
 mod health;
 mod limits;

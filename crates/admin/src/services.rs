@@ -1,5 +1,6 @@
 //! Services: the aliases that agents reach APIs by.
 
+use agentguard_core::extractor::ExtractorSpec;
 use agentguard_core::service::{BUILT_IN, Service, ServiceKind};
 use agentguard_gate::{Actor, Change};
 use axum::extract::{Path, State};
@@ -25,6 +26,8 @@ pub(crate) struct ServicePatch {
     ca_file: Option<String>,
     credential_env: Option<String>,
     timeout_sec: Option<u32>,
+    /// All of them.
+    extractors: Option<Vec<ExtractorSpec>>,
 }
 
 pub(crate) async fn list(State(admin): State<Admin>) -> Json<List<Service>> {
@@ -96,6 +99,7 @@ fn changed(old: Option<Service>, alias: String, patch: ServicePatch) -> Result<S
         service.credential_env = variable(name)?;
     }
     service.timeout_sec = patch.timeout_sec.or(service.timeout_sec);
+    service.extractors = patch.extractors.unwrap_or(service.extractors);
     // Its messages begin with the field.
     service.check().map_err(|error| ApiError::invalid_text(format!("parameter {error}")))?;
     Ok(service)

@@ -6,6 +6,7 @@ pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod extractor;
 pub(crate) mod init;
 pub(crate) mod kill;
 pub(crate) mod logs;

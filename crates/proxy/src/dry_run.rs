@@ -6,8 +6,8 @@ use agentguard_core::extractor::{Extractor, Place, Reads};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 
-use crate::amount::{Paper, custom};
-use crate::limits::EXTRACTED_ANSWER_BYTES_MAX;
+use crate::amount::Paper;
+use crate::amount::custom::{self, AnswerCopy};
 
 /// A call, or the answer to one.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +23,11 @@ pub struct Sample<'a> {
 /// The money that an extractor reads from a request, or from an answer if that is what it reads.
 pub fn extract(extractor: &Extractor, sample: Sample<'_>) -> Result<Money, Unreadable> {
     let found = match &extractor.reads {
-        Reads::Response(..) if sample.body.len() > EXTRACTED_ANSWER_BYTES_MAX => {
-            return Err(Unreadable::TooLong);
+        Reads::Response(..) => {
+            let mut copy = AnswerCopy::default();
+            copy.take(sample.body);
+            copy.money(extractor)?
         }
-        Reads::Response(..) => custom::response(extractor, sample.body)?,
         Reads::Fixed(_) | Reads::Request(_) => {
             let kind = sample.content_type.unwrap_or(usual_type(extractor));
             let mut headers = HeaderMap::new();

@@ -419,3 +419,61 @@ async fn wrong_prices_name_the_field() {
     ];
     check_wrong_input(cases).await;
 }
+
+#[tokio::test]
+async fn extractors_are_added_listed_and_removed() {
+    let endpoint = Endpoint::new();
+    let path = "/services/stripe/extractors";
+    let fixed = json!({"path": "/v1/search", "amount": "fixed:0.04"});
+    assert_eq!(endpoint.ok("POST", path, fixed).await["number"], 1);
+    let read = json!({"method": "post", "path": "/v1/x/*", "amount": "$.a", "scale": "minor"});
+    let added = endpoint.ok("POST", path, read).await;
+    assert_eq!((&added["number"], &added["source"]), (&json!(2), &json!("request")));
+    let list = endpoint.ok("GET", path, Value::Null).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    let service = endpoint.ok("PUT", "/services/stripe", json!({"timeout_sec": 9})).await;
+    assert_eq!(service["extractors"].as_array().unwrap().len(), 2, "a patch leaves them");
+    let policy = endpoint.ok("GET", "/policy", Value::Null).await;
+    endpoint.ok("POST", "/policy", policy).await;
+    let gone = endpoint.ok("DELETE", &format!("{path}/1"), Value::Null).await;
+    assert_eq!(gone["amount"], "fixed:0.04");
+    let left = endpoint.ok("GET", path, Value::Null).await;
+    assert_eq!(
+        (&left["items"][0]["path"], &left["items"][0]["number"]),
+        (&json!("/v1/x/*"), &json!(1))
+    );
+    for number in ["0", "2", "x", "-1"] {
+        let (status, _) =
+            endpoint.refused("DELETE", &format!("{path}/{number}"), Value::Null).await;
+        assert_eq!(status, 404, "{number}");
+    }
+    endpoint.ok("PUT", "/services/stripe", json!({"extractors": []})).await;
+    assert_eq!(endpoint.ok("GET", path, Value::Null).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn wrong_extractors_name_the_field() {
+    let path = "/services/stripe/extractors";
+    let one = json!({"path": "/v1/x", "amount": "$.a"});
+    let bad = json!({"path": "/v1/x", "amount": "a"});
+    let cases = vec![
+        ("POST", path, json!({"amount": "$.a"}), "missing field `path`"),
+        ("POST", path, json!({"path": "x", "amount": "$.a"}), "parameter path: must begin"),
+        ("POST", path, json!({"path": "/x", "amount": "$..a"}), "parameter amount: "),
+        (
+            "POST",
+            path,
+            json!({"path": "/x", "amount": "$.a", "source": "response"}),
+            "parameter max",
+        ),
+        ("POST", path, json!({"path": "/x", "amount": "$.a", "factor": "1"}), "`factor`"),
+        ("PUT", "/services/stripe", json!({"extractors": [one, bad]}), "extractors[1].amount: "),
+        (
+            "PUT",
+            "/services/stripe",
+            json!({"extractors": vec![one.clone(); 65]}),
+            "there are more than 64",
+        ),
+    ];
+    check_wrong_input(cases).await;
+}

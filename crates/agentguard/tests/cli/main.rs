@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "test")]
 
 mod call;
+mod extractors;
 mod manage;
 mod operate;
 mod prices;

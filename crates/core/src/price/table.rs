@@ -294,7 +294,6 @@ mod tests {
         check("ft:gpt-4.1-2025-04-14:a::b", tuned);
         check("llama-3", Some((Some("llama-*"), How::Beginning, Origin::Stored)));
         check("unheard-of", None);
-        let mut table = table;
         table.set_fallback(Some(spec("x", "50", "100").price().unwrap()));
         let found = table.look_up("unheard-of").unwrap();
         assert_eq!((found.name, found.how), (None, How::Fallback));

@@ -17,7 +17,7 @@ use http::{HeaderMap, Method};
 use serde_json::value::RawValue;
 
 use super::{Media, Paper, Reading, form, json, media, overridden};
-use crate::limits::EXTRACTED_VALUES_MAX;
+use crate::limits::{EXTRACTED_ANSWER_BYTES_MAX, EXTRACTED_VALUES_MAX};
 use crate::path;
 
 /// The first of these that fits a call. `path` is what follows the service's base URL.
@@ -97,6 +97,34 @@ pub(crate) fn response(extractor: &Extractor, body: &[u8]) -> Reading {
         Place::Form(_) => Err(Unreadable::Encoding),
     };
     read(figures, value).map(Some)
+}
+
+/// A bounded copy of an answer, taken as it passes.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerCopy {
+    bytes: Vec<u8>,
+    /// More came than is kept.
+    is_over: bool,
+}
+
+impl AnswerCopy {
+    /// Takes what passes now.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        self.is_over |= self.bytes.len().saturating_add(bytes.len()) > EXTRACTED_ANSWER_BYTES_MAX;
+        if self.is_over {
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// The money that it names, once all of it has passed.
+    pub(crate) fn money(&self, extractor: &Extractor) -> Reading {
+        if self.is_over {
+            return Err(Unreadable::TooLong);
+        }
+        response(extractor, &self.bytes)
+    }
 }
 
 /// A value that has no parts, by its text.

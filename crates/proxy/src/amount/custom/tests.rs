@@ -223,3 +223,20 @@ fn calls_are_known_in_every_spelling() {
     assert_eq!(place(&Method::GET, &none, "/v1/orders/7/pay"), Some(1));
     assert_eq!(place(&Method::GET, &overriding, "/v1/orders/7/pay"), Some(0));
 }
+
+#[test]
+fn an_answer_is_copied_up_to_its_bound() {
+    let cost = extractor(&json!({"amount": "$.cost", "source": "response", "max": "2"}));
+    let mut copy = AnswerCopy::default();
+    for piece in [&b"{\"cost\""[..], b"", b":0.5}"] {
+        copy.take(piece);
+    }
+    assert_eq!(copy.money(&cost).map(|money| money.unwrap().micros()), Ok(500_000));
+    copy.take(&vec![b' '; EXTRACTED_ANSWER_BYTES_MAX - 12]);
+    assert!(copy.money(&cost).is_ok(), "exactly the bound");
+    copy.take(b" ");
+    assert_eq!(copy.money(&cost), Err(Unreadable::TooLong));
+    copy.take(b"{\"cost\":1}");
+    assert_eq!(copy.money(&cost), Err(Unreadable::TooLong), "what follows is not the answer");
+    assert!(copy.bytes.is_empty(), "nothing is held for it");
+}
