@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use agentguard_core::agent::is_name;
-use agentguard_core::limits::{RULES_PER_SET_MAX, TEXT_BYTES_MAX};
+use agentguard_core::limits::{PRICES_MAX, RULES_PER_SET_MAX, TEXT_BYTES_MAX};
+use agentguard_core::price::PriceSpec;
 use agentguard_core::time::Zone;
 use agentguard_core::token::{PREFIX, Token};
 use agentguard_core::{Agent, AgentId, AgentStatus, RuleId, RuleSetId, Timestamp};
@@ -62,6 +63,7 @@ pub fn plan(
     }
     let rule_sets = rule_sets(file.rule_sets, data, ids)?;
     services(&file.services)?;
+    prices(file.prices.as_deref().unwrap_or_default())?;
     let by_name: HashMap<&str, RuleSetId> =
         rule_sets.iter().map(|set| (set.name.as_str(), set.id)).collect();
     let mut planned = Planned {
@@ -70,6 +72,7 @@ pub fn plan(
             services: file.services,
             new_agents: Vec::new(),
             moved_agents: Vec::new(),
+            prices: file.prices,
         },
         new_agents: Vec::new(),
     };
@@ -125,6 +128,21 @@ fn services(services: &[agentguard_core::service::Service]) -> Result<(), PlanEr
         }
         if !aliases.insert(&service.alias) {
             return invalid(format!("service `{}`: is there twice", service.alias));
+        }
+    }
+    Ok(())
+}
+
+fn prices(prices: &[PriceSpec]) -> Result<(), PlanError> {
+    bounded("prices", prices.len(), PRICES_MAX)?;
+    let mut names = HashSet::new();
+    for spec in prices {
+        let place = format!("price of `{}`", spec.model.escape_debug());
+        if let Err(error) = spec.price() {
+            return invalid(format!("{place}: {error}"));
+        }
+        if !names.insert(spec.model.to_ascii_lowercase()) {
+            return invalid(format!("{place}: is there twice"));
         }
     }
     Ok(())

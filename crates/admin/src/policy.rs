@@ -46,6 +46,7 @@ pub(crate) async fn import(
         "rules": planned.plan.rule_sets.iter().map(|set| set.rules.len()).sum::<usize>(),
         "services": planned.plan.services.len(),
         "credentials_dropped": dropped,
+        "prices": planned.plan.prices.as_ref().map(Vec::len),
         "agents_moved": planned.plan.moved_agents.len(),
     });
     let new_agents: Vec<Value> = planned
@@ -104,7 +105,9 @@ fn file_of(data: &PolicyData) -> PolicyFile {
         })
         .collect();
     agents.sort_by(|a, b| a.name.cmp(&b.name));
-    PolicyFile { version: VERSION, rule_sets, services, agents }
+    let mut prices = data.prices.clone();
+    prices.sort_by(|a, b| a.model.cmp(&b.model));
+    PolicyFile { version: VERSION, rule_sets, services, agents, prices: Some(prices) }
 }
 
 fn set_draft(set: &RuleSet) -> RuleSetDraft {

@@ -81,6 +81,7 @@ pub(crate) async fn add_set(
         services: data.services,
         new_agents: Vec::new(),
         moved_agents: Vec::new(),
+        prices: None,
     };
     admin.blocking(move |gate| gate.change(&actor, Change::Import(Box::new(plan)))).await??;
     let directory = gate.directory();

@@ -18,7 +18,8 @@ use crate::error::ApiError;
 use crate::limits::{ACCEPT_PAUSE, BODY_BYTES_MAX, CONNECTIONS_MAX, DRAIN_LIMIT, READ_LIMIT};
 use crate::state::Admin;
 use crate::{
-    agents, explain, guard, health, metrics, policy, proof, record, rules, services, spend, stops,
+    agents, explain, extractors, guard, health, metrics, policy, prices, proof, record, rules,
+    services, spend, stops,
 };
 
 /// Everything under `/api/v1`, and the paths that need no token. Nothing is reached but through the guard,
@@ -36,6 +37,10 @@ pub fn router(admin: Admin) -> Router {
         .route("/rules/{rule}", delete(rules::remove))
         .route("/services", get(services::list))
         .route("/services/{alias}", get(services::show).put(services::put).delete(services::remove))
+        .route("/services/{alias}/extractors", get(extractors::list).post(extractors::add))
+        .route("/services/{alias}/extractors/{number}", delete(extractors::remove))
+        .route("/prices", get(prices::list))
+        .route("/prices/{model}", get(prices::check).put(prices::put).delete(prices::remove))
         .route("/kill-switch", get(stops::show).post(stops::switch))
         .route("/explain", post(explain::explain))
         .route("/spend", get(spend::show))

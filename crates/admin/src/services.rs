@@ -1,5 +1,6 @@
 //! Services: the aliases that agents reach APIs by.
 
+use agentguard_core::extractor::ExtractorSpec;
 use agentguard_core::service::{BUILT_IN, Service, ServiceKind};
 use agentguard_core::{Credential, Secret};
 use agentguard_gate::{Actor, Change, CredentialChange, Directory, from_environment};
@@ -29,6 +30,8 @@ pub(crate) struct ServicePatch {
     /// Another source of the same: a variable of the gate's environment.
     credential_env: Option<String>,
     timeout_sec: Option<u32>,
+    /// All of them.
+    extractors: Option<Vec<ExtractorSpec>>,
 }
 
 /// A credential on its way in.
@@ -158,6 +161,7 @@ fn changed(
         service.ca_file = ca_file(file)?;
     }
     service.timeout_sec = patch.timeout_sec.or(service.timeout_sec);
+    service.extractors = patch.extractors.take().unwrap_or(service.extractors);
     // Its messages begin with the field.
     service.check().map_err(|error| ApiError::invalid_text(format!("parameter {error}")))?;
     Ok(service)
@@ -205,6 +209,7 @@ fn blank(alias: String, base_url: Url) -> Service {
         ca_file: None,
         credential_env: None,
         timeout_sec: None,
+        extractors: Vec::new(),
     }
 }
 

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::command::{
-    agent, config_check, docs, explain, init, kill, logs, policy, rule, rule_set, service, spend,
+    agent, config_check, docs, explain, init, kill, logs, policy, price, rule, rule_set, service,
+    spend,
 };
 
 const START: &str = "\
@@ -68,6 +69,9 @@ pub(crate) enum Command {
     /// Services: APIs by alias
     #[command(subcommand, after_help = service::EXAMPLES)]
     Service(service::ServiceCommand),
+    /// Prices: what models cost
+    #[command(subcommand, after_help = price::EXAMPLES)]
+    Price(price::PriceCommand),
     /// Stop everything, or one agent, at once
     #[command(
         after_help = "Examples:\n  agentguard kill\n  agentguard kill --agent ads-bot --reason \"odd spending\""

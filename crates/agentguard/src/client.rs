@@ -298,7 +298,10 @@ fn answer(status: StatusCode, bytes: &[u8]) -> Result<Value, Failure> {
         Some("UNAUTHENTICATED") => {
             failure.hint("the token file is not of this gate; is --config the same as the gate's?")
         }
-        Some("NOT_FOUND") => failure.hint("the `list` commands show what there is"),
+        Some("NOT_FOUND") => {
+            let remedy = part("details/remedy").map(crate::table::printable);
+            failure.hint(remedy.unwrap_or_else(|| "the `list` commands show what there is".into()))
+        }
         Some(_) | None => failure,
     })
 }

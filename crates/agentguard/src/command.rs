@@ -6,10 +6,12 @@ pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod extractor;
 pub(crate) mod init;
 pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod policy;
+pub(crate) mod price;
 pub(crate) mod rule;
 pub(crate) mod rule_set;
 pub(crate) mod service;
@@ -37,6 +39,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Rule(command) => rule::run(&session, command),
         Command::RuleSet(command) => rule_set::run(&session, command),
         Command::Service(command) => service::run(&session, command),
+        Command::Price(command) => price::run(&session, command),
         Command::Kill(args) => kill::kill(&session, &args),
         Command::Resume(args) => kill::resume(&session, &args),
         Command::Spend(args) => spend::run(&session, &args),

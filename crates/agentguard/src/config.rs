@@ -16,6 +16,7 @@ mod key;
 mod limits;
 pub(crate) mod model;
 mod opaque;
+mod prices;
 mod raw;
 mod reader;
 mod reload;
@@ -45,8 +46,22 @@ pub(crate) struct Loaded {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Finds and reads the configuration of this process. Called again, it sees what has changed.
+/// Finds and reads the configuration of this process, and the files that it names. Called again, it
+/// sees what has changed.
 pub(crate) fn load(flag: Option<&Path>) -> Result<Loaded, ConfigError> {
+    let Loaded { mut config, file } = load_keys(flag)?;
+    if let Some(named) = config.proxy.prices_file.take() {
+        let beside = file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let path = beside.join(named);
+        let text = find::read_named(&path, "named by `proxy.prices_file`")?;
+        config.proxy.file_prices = prices::read(&path.display().to_string(), &text)?;
+        config.proxy.prices_file = Some(path);
+    }
+    Ok(Loaded { config, file })
+}
+
+/// The same without the files that it names: a command for a running gate must not fail by them.
+pub(crate) fn load_keys(flag: Option<&Path>) -> Result<Loaded, ConfigError> {
     let env = find::environment()?;
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
     let file = find::read(find::candidates(flag, &env, home.as_deref()))?;

@@ -31,6 +31,11 @@ impl Session {
         self.config.as_deref()
     }
 
+    /// Finds and reads the configuration, without the files that it names.
+    pub(crate) fn load_keys(&self) -> Result<Loaded, Failure> {
+        Ok(config::load_keys(self.config.as_deref())?)
+    }
+
     /// Finds and reads the configuration.
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         Ok(config::load(self.config.as_deref())?)
@@ -38,7 +43,7 @@ impl Session {
 
     /// The running gate of this configuration.
     pub(crate) fn gate(&self) -> Result<Client, Failure> {
-        let config = self.load()?.config;
+        let config = self.load_keys()?.config;
         Client::new(config.admin.bind, &config.data_dir)
     }
 

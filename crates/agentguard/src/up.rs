@@ -28,6 +28,8 @@ use crate::config::{Config, Loaded};
 use crate::failure::Failure;
 use crate::session::Session;
 
+pub(crate) use parts::prices;
+
 use banner::Announce;
 use jobs::House;
 use listen::Listeners;

@@ -15,6 +15,7 @@ pub mod decide;
 pub mod domain;
 pub mod door;
 pub mod explain;
+pub mod extractor;
 pub mod hit;
 pub mod id;
 pub mod limits;

@@ -43,6 +43,24 @@ pub const MODEL_NAME_BYTES_MAX: usize = 256;
 /// Models with a price. The built-in table has a few hundred.
 pub const PRICES_MAX: usize = 10_000;
 
+/// Names that are offered for one that is not known: what a person reads at a glance.
+pub const NEAREST_NAMES_MAX: usize = 5;
+
+/// Extractors of one service. Every call to it looks at them in turn.
+pub const EXTRACTORS_PER_SERVICE_MAX: usize = 64;
+
+/// Bytes of a path pattern: longer ones are no paths that a person writes.
+pub const PATH_PATTERN_BYTES_MAX: usize = 1_024;
+
+/// Segments of a path pattern. Real interfaces have ten at the most.
+pub const PATH_PATTERN_SEGMENTS_MAX: usize = 32;
+
+/// Bytes of a path into JSON, and of a form field's name.
+pub const JSON_PATH_BYTES_MAX: usize = 512;
+
+/// Steps of a path into JSON: as deep as bodies are looked into.
+pub const JSON_PATH_STEPS_MAX: usize = 32;
+
 /// The most tokens that one call can be said to have, a hundred times the largest context of today. A
 /// count beyond it is taken for nonsense.
 pub const TOKENS_MAX: u64 = 1_000_000_000;

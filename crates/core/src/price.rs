@@ -6,8 +6,9 @@
 //!
 //! Never here: how tokens are read from a provider's answer.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+mod built_in;
+mod shown;
+mod table;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -15,8 +16,9 @@ use thiserror::Error;
 use crate::limits::{MODEL_NAME_BYTES_MAX, PRICES_MAX, TOKENS_MAX};
 use crate::money::{DecimalError, MICROS, MicroUsd, parse_micros};
 
-/// The figures that ship with the program, one model a line.
-const BUILT_IN: &str = include_str!("../prices.tsv");
+pub use built_in::{built_in_date, built_in_specs};
+pub use shown::{Checked, Listed};
+pub use table::{Found, How, Origin, PriceTable};
 
 /// Micro-dollars for a million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -257,6 +259,21 @@ fn rounded_up(product: i128, surcharge_ppm: u32) -> MicroUsd {
 }
 
 impl PriceSpec {
+    /// Two prices, and for the rest what is assumed.
+    pub fn plain(model: &str, input: &str, output: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            input: input.to_owned(),
+            cached_input: None,
+            cache_write: None,
+            output: output.to_owned(),
+            max_input_tokens: longest_input(),
+            max_output_tokens: longest_output(),
+            reasons: true,
+            long: None,
+        }
+    }
+
     /// Checks and compiles.
     pub fn price(&self) -> Result<Price, PriceError> {
         let stem = self.model.strip_suffix('*').unwrap_or(&self.model);
@@ -272,12 +289,16 @@ impl PriceSpec {
         let long = match &self.long {
             Some(long) => Some((
                 within("long.above_tokens", long.above_tokens)?,
-                tariff(&long.input, &long.cached_input, &long.cache_write, &long.output)?,
+                tariff(LONG, [&long.input, &long.output], [&long.cached_input, &long.cache_write])?,
             )),
             None => None,
         };
         Ok(Price {
-            usual: tariff(&self.input, &self.cached_input, &self.cache_write, &self.output)?,
+            usual: tariff(
+                USUAL,
+                [&self.input, &self.output],
+                [&self.cached_input, &self.cache_write],
+            )?,
             long,
             max_input_tokens: within("max_input_tokens", self.max_input_tokens)?,
             max_output_tokens: within("max_output_tokens", self.max_output_tokens)?,
@@ -286,11 +307,15 @@ impl PriceSpec {
     }
 }
 
+/// Names of figures: input, output, cached input, cache write.
+type Names = [&'static str; 4];
+const USUAL: Names = ["input", "output", "cached_input", "cache_write"];
+const LONG: Names = ["long.input", "long.output", "long.cached_input", "long.cache_write"];
+
 fn tariff(
-    input: &str,
-    cached_input: &Option<String>,
-    cache_write: &Option<String>,
-    output: &str,
+    names: Names,
+    [input, output]: [&str; 2],
+    [cached, written]: [&Option<String>; 2],
 ) -> Result<Tariff, PriceError> {
     let figure = |field, text: &str| {
         PerMillion::parse(text).map_err(|why| PriceError::Figure {
@@ -299,19 +324,20 @@ fn tariff(
             why,
         })
     };
-    let input = figure("input", input)?;
+    let [input_name, output_name, cached_name, written_name] = names;
+    let input = figure(input_name, input)?;
     let or_input = |field, text: &Option<String>| match text {
         Some(text) => figure(field, text),
         None => Ok(input),
     };
-    let cache_write = or_input("cache_write", cache_write)?;
+    let cache_write = or_input(written_name, written)?;
     Ok(Tariff {
         input,
-        cached_input: or_input("cached_input", cached_input)?,
+        cached_input: or_input(cached_name, cached)?,
         cache_write,
         // An hour's cache costs twice the input where caches are paid for.
         cache_write_hour: cache_write.max(input.doubled()),
-        output: figure("output", output)?,
+        output: figure(output_name, output)?,
     })
 }
 
@@ -327,161 +353,6 @@ const fn yes() -> bool {
     true
 }
 
-/// Prices by model.
-#[derive(Clone, Debug, Default)]
-pub struct PriceTable {
-    exact: HashMap<String, Arc<Price>>,
-    /// Names that begin like this; the longest that fits counts.
-    begins: HashMap<String, Arc<Price>>,
-    /// For models that nothing else fits, if the operator set one.
-    fallback: Option<Arc<Price>>,
-}
-
-impl PriceTable {
-    /// The figures that ship with the program.
-    pub fn built_in() -> Result<Self, PriceError> {
-        let mut table = Self::default();
-        for spec in built_in_specs()? {
-            table.put(&spec)?;
-        }
-        Ok(table)
-    }
-
-    /// Adds a price, or replaces the one of that name.
-    pub fn put(&mut self, spec: &PriceSpec) -> Result<(), PriceError> {
-        let price = Arc::new(spec.price()?);
-        if self.exact.len().saturating_add(self.begins.len()) >= PRICES_MAX {
-            return Err(PriceError::TooMany);
-        }
-        let name = spec.model.to_ascii_lowercase();
-        match name.strip_suffix('*') {
-            Some(stem) => self.begins.insert(stem.to_owned(), price),
-            None => self.exact.insert(name, price),
-        };
-        Ok(())
-    }
-
-    /// What a model costs that nothing else fits.
-    pub fn set_fallback(&mut self, price: Option<Price>) {
-        self.fallback = price.map(Arc::new);
-    }
-
-    /// The price of a model, by its own name, by the one it is a dated version of, by the beginning of
-    /// its name, or else the fallback.
-    pub fn find(&self, model: &str) -> Option<&Arc<Price>> {
-        self.known(model).or(self.fallback.as_ref())
-    }
-
-    /// The same without the fallback.
-    pub fn known(&self, model: &str) -> Option<&Arc<Price>> {
-        if model.len() > MODEL_NAME_BYTES_MAX {
-            return None;
-        }
-        if let Some(price) = self.exact.get(model) {
-            return Some(price);
-        }
-        let name = model.to_ascii_lowercase();
-        let mut stem = Some(name.as_str());
-        while let Some(known) = stem {
-            if let Some(price) = self.exact.get(known) {
-                return Some(price);
-            }
-            stem = shorter(known);
-        }
-        let fitting = self.begins.iter().filter(|(stem, _)| name.starts_with(stem.as_str()));
-        fitting.max_by_key(|(stem, _)| stem.len()).map(|(_, price)| price)
-    }
-
-    /// How many models have a price.
-    pub fn len(&self) -> usize {
-        self.exact.len().saturating_add(self.begins.len())
-    }
-
-    /// Whether nothing has a price.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// The name without its date, or without a fine-tune's own part.
-fn shorter(name: &str) -> Option<&str> {
-    if name.starts_with("ft:") {
-        // ft:BASE:ORGANISATION:NAME:ID
-        let (base, _) = name.rsplit_once(':')?;
-        return (base != "ft").then_some(base);
-    }
-    let digits = |text: &str, count: usize| {
-        text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let (rest, last) = name.rsplit_once('-')?;
-    if digits(last, 8) {
-        return Some(rest);
-    }
-    let (rest, month) = rest.rsplit_once('-').filter(|_| digits(last, 2))?;
-    let (rest, year) = rest.rsplit_once('-').filter(|_| digits(month, 2))?;
-    digits(year, 4).then_some(rest)
-}
-
-/// The lines of the built-in table.
-pub fn built_in_specs() -> Result<Vec<PriceSpec>, PriceError> {
-    let mut specs = Vec::new();
-    for (index, text) in BUILT_IN.lines().enumerate() {
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        let spec = line_spec(text)
-            .map_err(|why| PriceError::Line { line: index.saturating_add(1), why })?;
-        specs.push(spec);
-    }
-    Ok(specs)
-}
-
-/// `model, input, cached input, cache write, output, max input, max output, flags, and above how many
-/// tokens which input, cached input, cache write and output`, parted by tabs.
-fn line_spec(text: &str) -> Result<PriceSpec, String> {
-    let mut fields = text.split('\t');
-    let mut next = |name: &str| fields.next().ok_or_else(|| format!("{name} is missing"));
-    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let count = |text: &str| text.parse().map_err(|_| format!("`{text}` is no number"));
-    let model = next("the model")?.to_owned();
-    let input = next("input")?.to_owned();
-    let cached_input = given(next("cached input")?);
-    let cache_write = given(next("cache write")?);
-    let output = next("output")?.to_owned();
-    let max_input_tokens = count(next("the longest input")?)?;
-    let max_output_tokens = count(next("the longest output")?)?;
-    let reasons = match next("flags")? {
-        "reasons" => true,
-        "" => false,
-        other => return Err(format!("`{other}` is no flag")),
-    };
-    let long = match fields.next() {
-        None => None,
-        Some(above) => {
-            let above_tokens = count(above)?;
-            let mut next = |name: &str| fields.next().ok_or_else(|| format!("{name} is missing"));
-            Some(LongSpec {
-                above_tokens,
-                input: next("long input")?.to_owned(),
-                cached_input: given(next("long cached input")?),
-                cache_write: given(next("long cache write")?),
-                output: next("long output")?.to_owned(),
-            })
-        }
-    };
-    Ok(PriceSpec {
-        model,
-        input,
-        cached_input,
-        cache_write,
-        output,
-        max_input_tokens,
-        max_output_tokens,
-        reasons,
-        long,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -489,68 +360,8 @@ mod tests {
 
     const PLAIN: u32 = 1_000_000;
 
-    fn spec(model: &str, input: &str, output: &str) -> PriceSpec {
-        PriceSpec {
-            model: model.to_owned(),
-            input: input.to_owned(),
-            cached_input: None,
-            cache_write: None,
-            output: output.to_owned(),
-            max_input_tokens: longest_input(),
-            max_output_tokens: longest_output(),
-            reasons: false,
-            long: None,
-        }
-    }
-
-    #[test]
-    fn every_built_in_line_is_a_price() {
-        let specs = built_in_specs().unwrap();
-        let table = PriceTable::built_in().unwrap();
-        assert_eq!(table.len(), specs.len(), "no model is there twice");
-        for spec in specs {
-            let price = table.find(&spec.model).unwrap();
-            assert!(price.usual.input.micros() > 0, "{}", spec.model);
-            assert!(price.usual.cached_input <= price.usual.input, "{}", spec.model);
-        }
-    }
-
-    #[test]
-    fn names_are_looked_up_strictly() {
-        let mut table = PriceTable::built_in().unwrap();
-        table.put(&spec("llama-*", "1", "1")).unwrap();
-        table.put(&spec("llama-big*", "9", "9")).unwrap();
-        for (name, same_as) in [
-            ("gpt-4o", Some("gpt-4o")),
-            ("GPT-4o", Some("gpt-4o")),
-            ("gpt-4o-2031-01-31", Some("gpt-4o")),
-            ("gpt-4o-2024-05-13", Some("gpt-4o-2024-05-13")),
-            ("claude-haiku-4-5-20991231", Some("claude-haiku-4-5")),
-            ("ft:gpt-4o-2024-08-06:acme:x:1", Some("ft:gpt-4o-2024-08-06")),
-            ("ft:gpt-4o-2024-08-06:acme::1", Some("ft:gpt-4o-2024-08-06")),
-            ("llama-3", Some("llama-*")),
-            ("llama-bigger", Some("llama-big*")),
-            ("gpt-4o-ultra", None),
-            ("gpt-4o ", None),
-            (" gpt-4o", None),
-            ("gpt-4o/", None),
-            ("openai/gpt-4o", None),
-            ("ft:unheard-of:acme:x:1", None),
-            ("gpt-4o-2024", None),
-            ("gpt-4o-1-1-1", None),
-            ("", None),
-        ] {
-            let found = table.find(name).map(|price| price.usual);
-            let expected = same_as.map(|known| match known {
-                "llama-*" => spec("x", "1", "1").price().unwrap().usual,
-                "llama-big*" => spec("x", "9", "9").price().unwrap().usual,
-                known => table.exact.get(known).unwrap().usual,
-            });
-            assert_eq!(found, expected, "{name}");
-        }
-        assert!(table.find(&"x".repeat(1_000)).is_none());
-        table.set_fallback(Some(spec("any", "50", "100").price().unwrap()));
-        assert_eq!(table.find("unheard-of").unwrap().usual.input.micros(), 50_000_000);
+    pub(super) fn spec(model: &str, input: &str, output: &str) -> PriceSpec {
+        PriceSpec::plain(model, input, output)
     }
 
     #[test]
@@ -601,6 +412,15 @@ mod tests {
         assert!(matches!(bad.price(), Err(PriceError::Name(_))));
         bad = spec("a*b", "1", "2");
         assert!(matches!(bad.price(), Err(PriceError::Name(_))));
+        bad = spec("m", "1", "2");
+        bad.long = Some(LongSpec {
+            above_tokens: 1,
+            input: "1".to_owned(),
+            cached_input: None,
+            cache_write: Some("x".to_owned()),
+            output: "1".to_owned(),
+        });
+        assert!(bad.price().unwrap_err().to_string().starts_with("long.cache_write: `x`"));
         bad = spec("m", "1", "2");
         bad.max_output_tokens = 0;
         assert_eq!(bad.price().unwrap_err(), PriceError::Bound("max_output_tokens"));

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
+use crate::extractor::{Extractor, ExtractorError, ExtractorSpec, Source};
+use crate::limits::EXTRACTORS_PER_SERVICE_MAX;
+
 /// Which extractors a service brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -84,6 +87,10 @@ pub struct Service {
     /// Seconds to wait for a response head; none means the configured default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_sec: Option<u32>,
+    /// Where the operator says its calls name money. They go before those of its kind; the first that
+    /// fits a call counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extractors: Vec<ExtractorSpec>,
 }
 
 /// Why a service cannot be used.
@@ -107,6 +114,17 @@ pub enum ServiceError {
     /// Out of bounds.
     #[error("timeout_sec: must be from 1 to 3600, not {0}")]
     Timeout(u32),
+    /// An extractor cannot be used.
+    #[error("extractors[{place}].{error}")]
+    Extractor {
+        /// Counted from 0.
+        place: usize,
+        /// Why.
+        error: ExtractorError,
+    },
+    /// Each call looks at all of them.
+    #[error("extractors: there are more than {EXTRACTORS_PER_SERVICE_MAX}")]
+    TooManyExtractors,
 }
 
 impl Service {
@@ -133,6 +151,7 @@ impl Service {
         if self.base_url.query().is_some() || self.base_url.fragment().is_some() {
             return Err(ServiceError::QueryOrFragment);
         }
+        self.compiled_extractors()?;
         match self.timeout_sec {
             Some(seconds) if !(1..=3_600).contains(&seconds) => Err(ServiceError::Timeout(seconds)),
             Some(_) | None => Ok(()),
@@ -142,6 +161,23 @@ impl Service {
     /// Scheme, host and port: what a credential is good for, and nothing else.
     pub fn origin(&self) -> String {
         self.base_url.origin().ascii_serialization()
+    }
+
+    /// Its own extractors, ready to be used.
+    pub fn compiled_extractors(&self) -> Result<Vec<Extractor>, ServiceError> {
+        if self.extractors.len() > EXTRACTORS_PER_SERVICE_MAX {
+            return Err(ServiceError::TooManyExtractors);
+        }
+        let compile = |(place, spec): (usize, &ExtractorSpec)| {
+            spec.compile().map_err(|error| ServiceError::Extractor { place, error })
+        };
+        self.extractors.iter().enumerate().map(compile).collect()
+    }
+
+    /// Whether its calls move money by the call itself: by its kind, or because the operator says so.
+    pub fn pays_by_request(&self) -> bool {
+        let by_request = |spec: &ExtractorSpec| spec.source == Source::Request;
+        self.kind.pays_by_request() || self.extractors.iter().any(by_request)
     }
 
     /// The host in lower case, as domain rules compare it.

@@ -211,6 +211,7 @@ fn service(alias: &str, base_url: &str) -> Service {
         ca_file: None,
         credential_env: None,
         timeout_sec: None,
+        extractors: Vec::new(),
     }
 }
 

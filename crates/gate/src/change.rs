@@ -1,5 +1,6 @@
 //! Changes of policy: a closed list, so that every one is recorded with who, before and after.
 
+use agentguard_core::price::PriceSpec;
 use agentguard_core::rule::{RuleAction, RuleSpec, RuleType};
 use agentguard_core::service::Service;
 use agentguard_core::token::TokenHash;
@@ -59,6 +60,9 @@ pub enum Change {
         credential: CredentialChange,
     },
     RemoveService(String),
+    /// What a model costs, over the program's and the file's figures. Creates or replaces.
+    PutPrice(PriceSpec),
+    RemovePrice(String),
     Stop(Stop),
     Resume(Scope),
     /// The configuration file was read again; nothing in the store changes, but the record shows what
@@ -82,6 +86,8 @@ pub struct ImportPlan {
     pub new_agents: Vec<(Agent, TokenHash)>,
     /// Agents that do, and the rule set they are to have.
     pub moved_agents: Vec<(AgentId, RuleSetId)>,
+    /// All stored prices; none leaves those that there are.
+    pub prices: Option<Vec<PriceSpec>>,
 }
 
 impl ImportPlan {
@@ -111,6 +117,10 @@ pub struct PolicyFile {
     /// Agents by name.
     #[serde(default)]
     pub agents: Vec<AgentDraft>,
+    /// Prices of models that operators set. A file without them, as earlier versions wrote it, leaves
+    /// the prices that there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Vec<PriceSpec>>,
 }
 
 /// A rule set in a policy file.

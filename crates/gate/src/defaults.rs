@@ -32,6 +32,7 @@ pub fn first_policy() -> PolicyFile {
             rule_set: DEFAULT.to_owned(),
             description: Some("made at the first start".to_owned()),
         }],
+        prices: None,
     }
 }
 
@@ -49,6 +50,7 @@ pub fn built_in_services() -> Vec<Service> {
                 ca_file: None,
                 credential_env: None,
                 timeout_sec: None,
+                extractors: Vec::new(),
             })
         })
         .collect()

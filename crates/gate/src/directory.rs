@@ -1,10 +1,11 @@
 //! Everything the hot path looks up, compiled once per change and then only read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use agentguard_core::limits::RULES_PER_SET_MAX;
 use agentguard_core::policy::Surroundings;
+use agentguard_core::price::{Origin, PriceSpec};
 use agentguard_core::rule::RuleSpec;
 use agentguard_core::service::Service;
 use agentguard_core::time::Zone;
@@ -28,6 +29,8 @@ pub struct PolicyData {
     pub credentials: HashMap<String, CredentialState>,
     /// Switches that are on.
     pub stops: Vec<Stop>,
+    /// Prices of models that operators set.
+    pub prices: Vec<PriceSpec>,
 }
 
 /// An agent and the hash of its token.
@@ -121,7 +124,7 @@ impl Directory {
             services,
             credentials,
             sole: None,
-            prices: Arc::clone(with.prices),
+            prices: prices(with.prices, &data.prices)?,
             data: PolicyData::default(),
             version: with.version,
         };
@@ -193,4 +196,21 @@ impl Directory {
     pub const fn version(&self) -> u64 {
         self.version
     }
+}
+
+/// The configuration's prices with the stored ones over them.
+fn prices(configured: &Arc<PriceTable>, stored: &[PriceSpec]) -> Result<Arc<PriceTable>, String> {
+    if stored.is_empty() {
+        return Ok(Arc::clone(configured));
+    }
+    let mut names = HashSet::new();
+    let mut table = PriceTable::clone(configured);
+    for spec in stored {
+        let wrong = |why: String| format!("price of `{}`: {why}", spec.model.escape_debug());
+        if !names.insert(spec.model.to_ascii_lowercase()) {
+            return Err(wrong("is there twice".to_owned()));
+        }
+        table.put_from(spec, Origin::Stored).map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(Arc::new(table))
 }

@@ -407,7 +407,7 @@ impl Gate {
         let directory = self.inner.directory.load();
         let service = action.service().and_then(|alias| directory.service(alias));
         match service {
-            Some(service) if service.kind.pays_by_request() => Durability::Power,
+            Some(service) if service.pays_by_request() => Durability::Power,
             Some(_) | None => Durability::Process,
         }
     }

@@ -68,9 +68,11 @@ pub enum Spent {
     /// All that was reserved, because nobody knows better.
     Unknown,
     /// This much.
-    Exactly(Money, MicroUsd),
+    Exactly(Money),
     /// About this much.
-    Estimated(Money, MicroUsd),
+    Estimated(Money),
+    /// All that was reserved, because the answer does not say how much less it was.
+    Guessed,
 }
 
 impl Permit {
@@ -170,15 +172,21 @@ impl Open {
         let (amount, cost, estimated) = match outcome.spent {
             Spent::Nothing => (action.money(), MicroUsd::ZERO, false),
             Spent::AsReserved => (action.money(), reserved, false),
-            Spent::Unknown => (action.money(), reserved, true),
-            Spent::Exactly(money, usd) => (Some(money), usd, false),
-            Spent::Estimated(money, usd) => (Some(money), usd, true),
+            Spent::Unknown | Spent::Guessed => (action.money(), reserved, true),
+            Spent::Exactly(money) | Spent::Estimated(money) => {
+                let usd = entry.policy.rates().to_usd(money);
+                let told = matches!(outcome.spent, Spent::Exactly(_)) && usd.is_some();
+                // Without a rate nobody can say what it is worth.
+                (Some(money), usd.unwrap_or(reserved), !told)
+            }
         };
         let mut consequences = match outcome.spent {
             Spent::Unknown => pass.settle_guessed(cost, &entry.policy),
-            Spent::Nothing | Spent::AsReserved | Spent::Exactly(..) | Spent::Estimated(..) => {
-                pass.settle(cost, &entry.policy)
-            }
+            Spent::Nothing
+            | Spent::AsReserved
+            | Spent::Exactly(_)
+            | Spent::Estimated(_)
+            | Spent::Guessed => pass.settle(cost, &entry.policy),
         };
         assess_afterwards(&mut risk, &consequences);
         if matches!(outcome.status, Some(402 | 403)) && outcome.failure.is_none() {
@@ -190,7 +198,11 @@ impl Open {
             (None, Spent::Unknown) => Some("interrupted"),
             (
                 None,
-                Spent::Nothing | Spent::AsReserved | Spent::Exactly(..) | Spent::Estimated(..),
+                Spent::Nothing
+                | Spent::AsReserved
+                | Spent::Exactly(_)
+                | Spent::Estimated(_)
+                | Spent::Guessed,
             ) => None,
         };
         let decision = match (block_reason, outcome.failure) {

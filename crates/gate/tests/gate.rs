@@ -3,11 +3,13 @@
 
 mod fake;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use agentguard_core::price::{Origin, PriceSpec};
 use agentguard_core::rule::RuleType;
 use agentguard_core::token::{PREFIX, Token};
-use agentguard_core::{Amount, Reason, RequestId};
+use agentguard_core::{Amount, PriceTable, Reason, RequestId};
 use agentguard_gate::{
     Actor, Change, Decision, Gate, Knock, Outcome, PausedBy, Presented, Scope, Spent, StopReport,
 };
@@ -126,8 +128,7 @@ async fn a_bound_is_judged_by_what_it_came_to_and_the_row_shows_it() {
         let permit = gate.admit(&fake::caller(&gate).unwrap(), id, action).await.unwrap();
         let micros = agentguard_core::money::parse_micros(spent).unwrap();
         let money = agentguard_core::Money::new(micros, agentguard_core::Currency::USD).unwrap();
-        let usd = agentguard_core::MicroUsd::from_micros(micros);
-        permit.settle(done(Spent::Exactly(money, usd)));
+        permit.settle(done(Spent::Exactly(money)));
         id
     };
     for _ in 0..4 {
@@ -294,4 +295,48 @@ fn done(spent: Spent) -> Outcome {
 
 fn with_stripe(memory: &fake::Memory) {
     memory.data.lock().services = agentguard_gate::defaults::built_in_services();
+}
+
+fn price(model: &str, input: &str) -> PriceSpec {
+    serde_json::from_value(json!({"model": model, "input": input, "output": "2"})).unwrap()
+}
+
+fn input_of(gate: &Gate, model: &str) -> Option<(i64, Origin)> {
+    let directory = gate.directory();
+    let found = directory.prices().look_up(model)?;
+    Some((found.price.usual.input.micros(), found.origin))
+}
+
+#[test]
+fn a_stored_price_goes_over_the_files_which_goes_over_the_programs() {
+    let (gate, _memory) = fake::gate(&[]);
+    let mut configured = PriceTable::default();
+    configured.put_from(&price("a", "1"), Origin::BuiltIn).unwrap();
+    configured.put_from(&price("b", "1"), Origin::BuiltIn).unwrap();
+    configured.put_from(&price("b", "2"), Origin::File).unwrap();
+    let configure = |table: PriceTable| {
+        let mut settings = fake::settings();
+        settings.prices = Arc::new(table);
+        gate.configure(settings).unwrap();
+    };
+    configure(configured.clone());
+    assert_eq!(input_of(&gate, "a"), Some((1_000_000, Origin::BuiltIn)));
+    assert_eq!(input_of(&gate, "b"), Some((2_000_000, Origin::File)));
+
+    gate.change(&Actor::Cli, Change::PutPrice(price("b", "3"))).unwrap();
+    assert_eq!(input_of(&gate, "b"), Some((3_000_000, Origin::Stored)), "the next call has it");
+    configured.put_from(&price("b", "5"), Origin::File).unwrap();
+    configure(configured);
+    assert_eq!(input_of(&gate, "b"), Some((3_000_000, Origin::Stored)), "a reload leaves it");
+    gate.change(&Actor::Cli, Change::RemovePrice("b".to_owned())).unwrap();
+    assert_eq!(input_of(&gate, "b"), Some((5_000_000, Origin::File)));
+}
+
+#[test]
+fn a_price_that_is_none_is_not_stored() {
+    let (gate, memory) = fake::gate(&[]);
+    let refused = gate.change(&Actor::Cli, Change::PutPrice(price("m", "-1")));
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains("price of `m`: input: `-1`"), "{said}");
+    assert!(memory.data.lock().prices.is_empty());
 }

@@ -6,6 +6,7 @@
 //!
 //! Never here: what a response says (`meter`).
 
+pub(crate) mod custom;
 mod form;
 mod google_ads;
 mod json;
@@ -15,22 +16,52 @@ mod stripe;
 use agentguard_core::action::{Unpriced, Unreadable};
 use agentguard_core::service::ServiceKind;
 use agentguard_core::{Amount, MicroUsd, Money, PriceTable};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, Method};
 
 use crate::intents::Touch;
 use crate::path;
-pub(crate) use model::{Api, Plan, Planned};
+use crate::routes::Route;
+pub(crate) use model::{Api, Plan};
 
 /// How one kind of call names its money.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extractor {
+    /// As the operator says.
+    Custom(Box<agentguard_core::extractor::Extractor>),
     Stripe(stripe::Call),
     GoogleAds(google_ads::Call),
     /// By the tokens of a model.
     Model(Api),
     /// Paid for in a way that is not known here.
     Uncounted,
+}
+
+/// What a call costs before it is made, and how it is settled after.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) amount: Amount,
+    /// Where the answer says what the call cost.
+    pub(crate) settling: Option<Settling>,
+    /// The body as it has to go out, where that is another.
+    pub(crate) rewritten: Option<Bytes>,
+}
+
+/// What an answer is read for.
+#[derive(Debug)]
+pub(crate) enum Settling {
+    /// The usage of a model.
+    Model(Box<Plan>),
+    /// What the operator's extractor finds in it.
+    Custom(Box<agentguard_core::extractor::Extractor>),
+}
+
+impl Planned {
+    /// A call that costs what it says, and goes out as it is.
+    pub(crate) const fn plain(amount: Amount) -> Self {
+        Self { amount, settling: None, rewritten: None }
+    }
 }
 
 /// What is read: everything of a request that may name money. The body is inflated.
@@ -45,9 +76,22 @@ pub(crate) struct Paper<'a> {
 const METHOD_OVERRIDES: [&str; 3] =
     ["x-http-method-override", "x-http-method", "x-method-override"];
 
-/// The extractor for a call, if its kind of service has one for this method and path. `path` is the
-/// upstream's whole path.
+/// The extractor for a call: the operator's own that fits, or else the one of its kind of service.
+/// `path` is the upstream's whole path.
 pub(crate) fn extractor(
+    route: &Route,
+    method: &Method,
+    headers: &HeaderMap,
+    path: &str,
+) -> Option<Extractor> {
+    let below = path.strip_prefix(route.base_path.as_str()).unwrap_or(path);
+    match custom::find(&route.extractors, method, headers, below) {
+        Some(own) => Some(Extractor::Custom(Box::new(own.clone()))),
+        None => of_kind(route.service.kind, method, headers, path),
+    }
+}
+
+fn of_kind(
     kind: ServiceKind,
     method: &Method,
     headers: &HeaderMap,
@@ -64,34 +108,53 @@ pub(crate) fn extractor(
             .map(|api| api.map_or(Extractor::Uncounted, Extractor::Model)),
         ServiceKind::Generic => None,
     };
-    let overridden = || METHOD_OVERRIDES.iter().any(|name| headers.contains_key(*name));
-    found.filter(|_| *method == Method::POST || overridden())
+    found.filter(|_| *method == Method::POST || overridden(headers))
+}
+
+/// Whether a server may take another method than the one on the request line.
+fn overridden(headers: &HeaderMap) -> bool {
+    METHOD_OVERRIDES.iter().any(|name| headers.contains_key(*name))
 }
 
 impl Extractor {
     /// What the call does with a payment intent. `path` is the upstream's whole path.
-    pub(crate) fn touch(self, path: &str) -> Touch<'_> {
+    pub(crate) fn touch<'a>(&self, path: &'a str) -> Touch<'a> {
         match self {
-            Self::Stripe(call) => stripe::touch(call, path),
-            Self::GoogleAds(_) | Self::Model(_) | Self::Uncounted => Touch::Nothing,
+            Self::Stripe(call) => stripe::touch(*call, path),
+            Self::Custom(_) | Self::GoogleAds(_) | Self::Model(_) | Self::Uncounted => {
+                Touch::Nothing
+            }
+        }
+    }
+
+    /// The amount and how it is settled, where that is known without the request's body.
+    pub(crate) fn without_body(&self) -> Option<Planned> {
+        match self {
+            Self::Custom(own) => custom::without_body(own),
+            Self::Uncounted => Some(Planned::plain(Amount::Unpriced(Unpriced::Call))),
+            Self::Stripe(_) | Self::GoogleAds(_) | Self::Model(_) => None,
         }
     }
 
     /// The amount; what cannot be read for certain is `Unreadable`. Where `room` is given, a model call
     /// is made to fit into it.
     pub(crate) fn read(
-        self,
+        &self,
         paper: Paper<'_>,
         prices: &PriceTable,
         room: Option<MicroUsd>,
     ) -> Planned {
+        if let Some(known) = self.without_body() {
+            return known;
+        }
         let found = match self {
-            Self::Stripe(call) => stripe::read(call, paper),
-            Self::GoogleAds(call) => google_ads::read(call, paper),
+            Self::Custom(own) => custom::request(own, paper),
+            Self::Stripe(call) => stripe::read(*call, paper),
+            Self::GoogleAds(call) => google_ads::read(*call, paper),
             Self::Model(api) => {
-                return model_plan(api, paper, prices, room).unwrap_or_else(unreadable);
+                return model_plan(*api, paper, prices, room).unwrap_or_else(unreadable);
             }
-            Self::Uncounted => return Planned::plain(Amount::Unpriced(Unpriced::Call)),
+            Self::Uncounted => Ok(None),
         };
         match found {
             Ok(Some(money)) => Planned::plain(Amount::Exact(money)),
@@ -178,7 +241,7 @@ mod tests {
     fn only_paying_calls_are_read() {
         let none = HeaderMap::new();
         let check = |kind, method: Method, path, expected: bool| {
-            let found = extractor(kind, &method, &none, path);
+            let found = of_kind(kind, &method, &none, path);
             assert_eq!(found.is_some(), expected, "{kind} {method} {path}");
         };
         check(ServiceKind::Stripe, Method::POST, "/v1/charges", true);
@@ -195,7 +258,7 @@ mod tests {
         );
         check(ServiceKind::GoogleAds, Method::POST, "/v17/customers/1/googleAds:search", false);
         let overriding = headers(&[("x-http-method-override", "POST")]);
-        assert!(extractor(ServiceKind::Stripe, &Method::GET, &overriding, "/v1/charges").is_some());
+        assert!(of_kind(ServiceKind::Stripe, &Method::GET, &overriding, "/v1/charges").is_some());
     }
 
     #[test]

@@ -196,7 +196,7 @@ impl Door {
             .route
             .upstream_with(&mut parts.headers, &token_place)
             .map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
-        let Prepared { amount, body, sent, standing, plan } = prepared;
+        let Prepared { amount, body, sent, standing, settling } = prepared;
         let action = visit.action(&method, &placed, amount);
         let permit = self.gate.admit(&caller, visit.id, action).await;
         let permit = permit.map_err(|refusal| {
@@ -210,7 +210,7 @@ impl Door {
         let note = Note { sent, exception };
         let birth = self.birth(standing, parts, &placed.route);
         let route = &placed.route;
-        let readers = Readers { birth, plan, drains: Arc::clone(&self.drains) };
+        let readers = Readers { birth, settling, drains: Arc::clone(&self.drains) };
         let admitted = Admitted { visit: *visit, route, upstream, permit, note, readers };
         let request = self.outgoing(parts, placed.path.clone(), body);
         Ok(admitted.make(request, connection).await)
@@ -264,7 +264,8 @@ impl Door {
             return Ok(None);
         }
         // Its amount was read as a call of that kind to that path.
-        let is_alike = now.route.service.kind == before.route.service.kind;
+        let is_alike = now.route.service.kind == before.route.service.kind
+            && now.route.extractors == before.route.extractors;
         if !is_alike || now.path != before.path {
             let message = "the service was changed while the request was on its way: send it again";
             return Err(Refusal::with(Reason::ServiceUnknown, message.to_owned()));

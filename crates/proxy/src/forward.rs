@@ -13,7 +13,7 @@ use http::{HeaderMap, Request, Response, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use crate::amount::Plan;
+use crate::amount::Settling;
 use crate::body::{AnswerBody, RequestBody};
 use crate::connection::ConnectionState;
 use crate::headers;
@@ -41,7 +41,7 @@ pub(crate) struct Readers {
     /// Reads the id of the intent that the call makes, if it makes one.
     pub(crate) birth: Option<Birth>,
     /// How the answer says what the call cost, if it does.
-    pub(crate) plan: Option<Plan>,
+    pub(crate) settling: Option<Settling>,
     /// Where the rest of an answer is read when its client is gone.
     pub(crate) drains: Arc<Drains>,
 }
@@ -86,14 +86,16 @@ impl Admitted<'_> {
         headers::clean_response(&mut head.headers);
         respond::name(&mut head.headers, self.visit.id);
         head.version = Version::HTTP_11;
-        let Readers { birth, plan, drains } = self.readers;
+        let Readers { birth, settling, drains } = self.readers;
         let is_events = is_events(&head.headers);
-        if let Some(tokens) = plan.as_ref().and_then(|plan| plan.clamped) {
+        if let Some(Settling::Model(plan)) = &settling
+            && let Some(tokens) = plan.clamped
+        {
             head.headers.insert(respond::CLAMPED, tokens.into());
         }
-        let meter = plan
+        let meter = settling
             .filter(|_| head.status.is_success())
-            .map(|plan| Meter::new(plan, &head.headers, is_events));
+            .map(|settling| Meter::new(settling, &head.headers, is_events));
         if meter.as_ref().is_some_and(Meter::changes_length) {
             head.headers.remove(CONTENT_LENGTH);
         }

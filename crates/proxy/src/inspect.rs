@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentguard_core::action::{Unpriced, Unreadable};
+use agentguard_core::action::Unreadable;
 use agentguard_core::{Amount, MicroUsd, PriceTable, Reason, Refusal};
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
@@ -20,7 +20,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::amount::{self, Extractor, Paper, Plan, Planned};
+use crate::amount::{self, Extractor, Paper, Planned, Settling};
 use crate::body::{BodyError, Held, RequestBody, Sent, read_whole};
 use crate::inflate::{Coding, Inflater};
 use crate::intents::{Intents, Standing};
@@ -43,7 +43,7 @@ pub(crate) struct Prepared {
     pub(crate) sent: Arc<Sent>,
     pub(crate) standing: Standing,
     /// How its answer is settled, where that says what the call cost.
-    pub(crate) plan: Option<Plan>,
+    pub(crate) settling: Option<Settling>,
 }
 
 /// What a body is read with.
@@ -75,15 +75,15 @@ impl Inspection {
         body: Incoming,
         with: With<'_>,
     ) -> Result<Prepared, Refusal> {
-        let (kind, path) = (placed.route.service.kind, placed.path.path());
+        let path = placed.path.path();
         let timeout = placed.route.timeout;
-        let extractor = match amount::extractor(kind, &parts.method, &parts.headers, path) {
-            None => return passing(body, Amount::Free, timeout).await,
-            Some(Extractor::Uncounted) => {
-                return passing(body, Amount::Unpriced(Unpriced::Call), timeout).await;
-            }
-            Some(extractor) => extractor,
+        let found = amount::extractor(&placed.route, &parts.method, &parts.headers, path);
+        let Some(extractor) = found else {
+            return passing(body, Planned::plain(Amount::Free), timeout).await;
         };
+        if let Some(known) = extractor.without_body() {
+            return passing(body, known, timeout).await;
+        }
         let standing = with.intents.standing(&placed.route.alias, extractor.touch(path));
         let Some((bytes, room)) = self.take_in(body, with.bytes_max, timeout).await? else {
             return Ok(Prepared {
@@ -91,7 +91,7 @@ impl Inspection {
                 body: RequestBody::Unusable,
                 sent: Arc::default(),
                 standing,
-                plan: None,
+                settling: None,
             });
         };
         let planned = match standing {
@@ -101,7 +101,7 @@ impl Inspection {
             // Whatever else it names: what it moves was never counted.
             Standing::Uncounted => Planned::plain(Amount::Unreadable(Unreadable::Missing)),
         };
-        let Planned { amount, plan, rewritten } = planned;
+        let Planned { amount, settling, rewritten } = planned;
         let bytes = match rewritten {
             Some(rewritten) => {
                 as_rewritten(&mut parts.headers);
@@ -111,7 +111,7 @@ impl Inspection {
         };
         let sent = Sent::whole(bytes.len());
         let body = RequestBody::Memory(Held { bytes, room });
-        Ok(Prepared { amount, body, sent, standing, plan })
+        Ok(Prepared { amount, body, sent, standing, settling })
     }
 
     /// The whole body and the room it takes; none if it is too long to be looked into.
@@ -179,10 +179,11 @@ impl Inspection {
 }
 
 /// A body of which nothing has to be read.
-async fn passing(body: Incoming, amount: Amount, timeout: Duration) -> Result<Prepared, Refusal> {
+async fn passing(body: Incoming, planned: Planned, timeout: Duration) -> Result<Prepared, Refusal> {
     let streamed = tokio::time::timeout(timeout, RequestBody::streamed(body));
     let (body, sent) = streamed.await.map_err(|_| late())?.map_err(broken)?;
-    Ok(Prepared { amount, body, sent, standing: Standing::Plain, plan: None })
+    let Planned { amount, settling, rewritten: _ } = planned;
+    Ok(Prepared { amount, body, sent, standing: Standing::Plain, settling })
 }
 
 /// What the head says of a body that the gate wrote anew: it is not compressed, and the answer must not

@@ -14,6 +14,7 @@ mod body;
 mod connection;
 mod credential;
 mod door;
+mod dry_run;
 mod forward;
 mod head_scan;
 mod headers;
@@ -33,5 +34,6 @@ mod socket;
 mod stall;
 mod stream;
 
+pub use dry_run::{Sample, extract, matching};
 pub use listen::Proxy;
 pub use options::ProxyOptions;

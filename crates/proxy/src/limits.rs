@@ -36,6 +36,13 @@ pub const INTENT_ID_BYTES_MAX: usize = 255;
 /// Requests for money that one Google Ads call may hold (Google's own limit is 10,000).
 pub const ADS_OPERATIONS_MAX: usize = 10_000;
 
+/// Values that one extractor of an operator may sum: as many as a Google Ads call may hold.
+pub const EXTRACTED_VALUES_MAX: usize = 10_000;
+
+/// The copy of an answer that an extractor reads. Answers that name a cost have a few KiB, with a
+/// large result a few hundred.
+pub const EXTRACTED_ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
 /// All bodies together that are held while they are read for their amount, in KiB: 64 of the largest
 /// by default, and tens of thousands of the usual ones. It bounds what callers can make the gate hold
 /// before anything is decided.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentguard_core::extractor::Extractor;
 use agentguard_core::service::Service;
 use agentguard_core::{Reason, Refusal};
 use agentguard_egress::{
@@ -53,6 +54,8 @@ pub(crate) struct Route {
     pub(crate) origin: String,
     /// Without a slash at its end.
     pub(crate) base_path: String,
+    /// Where the operator says that money is.
+    pub(crate) extractors: Vec<Extractor>,
     pub(crate) exceptions: Exceptions,
     /// To the head, and between chunks.
     pub(crate) timeout: Duration,
@@ -145,6 +148,8 @@ impl Routes {
             host: service.host().into(),
             origin: url.origin().ascii_serialization(),
             base_path: url.path().trim_end_matches('/').to_owned(),
+            // The directory took the service, so they compile.
+            extractors: service.compiled_extractors().unwrap_or_default(),
             exceptions,
             timeout,
             credential: RouteCredential::of(service, credential),

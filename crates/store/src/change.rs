@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::credentials::{self, Credentials};
 use crate::import;
-use crate::policy::{insert_agent, insert_rule, put_service, scope_text, store_error};
+use crate::policy::{insert_agent, insert_rule, put_price, put_service, scope_text, store_error};
 
 /// What a change is called on the record, and what it changed from and to.
 #[derive(Debug)]
@@ -73,6 +73,18 @@ pub(crate) fn make(
             execute(db, "DELETE FROM services WHERE alias = ?1", [alias])?;
             let before = with_credential(json!(before), was);
             told("service.remove", "service", alias, before, Value::Null)
+        }
+        Change::PutPrice(spec) => {
+            let before = data.prices.iter().find(|known| known.model == spec.model);
+            put_price(db, spec)?;
+            told("price.put", "price", &spec.model, json!(before), json!(spec))
+        }
+        Change::RemovePrice(model) => {
+            let known = data.prices.iter().find(|known| known.model == *model);
+            let before =
+                known.ok_or(RegistryError::NotFound { kind: "price", name: model.clone() })?;
+            execute(db, "DELETE FROM prices WHERE model = ?1", [model])?;
+            told("price.remove", "price", model, json!(before), Value::Null)
         }
         Change::Stop(stop) => switch_on(db, stop, data),
         Change::Resume(scope) => switch_off(db, *scope, data),

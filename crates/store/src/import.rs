@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::change::{Told, agent_of, check_name_free, execute, shown, told};
 use crate::credentials;
-use crate::policy::{insert_agent, insert_rule, put_service};
+use crate::policy::{insert_agent, insert_rule, put_price, put_service};
 
 pub(crate) fn make(
     db: &Connection,
@@ -38,6 +38,12 @@ pub(crate) fn make(
     execute(db, "DELETE FROM services", [])?;
     for service in &plan.services {
         put_service(db, service)?;
+    }
+    if let Some(prices) = &plan.prices {
+        execute(db, "DELETE FROM prices", [])?;
+        for spec in prices {
+            put_price(db, spec)?;
+        }
     }
     let mut after = after(plan);
     let removed = drop_credentials(db, plan, data)?;
@@ -80,6 +86,12 @@ fn check(plan: &ImportPlan) -> Result<(), RegistryError> {
     let mut aliases = HashSet::new();
     if let Some(twice) = plan.services.iter().find(|service| !aliases.insert(&service.alias)) {
         let text = format!("service `{}` is there twice", twice.alias);
+        return Err(RegistryError::Invalid(text));
+    }
+    let mut models = HashSet::new();
+    let mut prices = plan.prices.iter().flatten();
+    if let Some(twice) = prices.find(|spec| !models.insert(&spec.model)) {
+        let text = format!("price of `{}` is there twice", twice.model);
         return Err(RegistryError::Invalid(text));
     }
     let mut agents = HashSet::new();
@@ -151,6 +163,7 @@ fn before(data: &PolicyData, plan: &ImportPlan) -> Value {
     json!({
         "rule_sets": sets_shown(&data.rule_sets),
         "services": data.services,
+        "prices": data.prices,
         "agents": moved.map(|record| shown(&record.agent)).collect::<Vec<_>>(),
     })
 }
@@ -161,6 +174,7 @@ fn after(plan: &ImportPlan) -> Value {
     json!({
         "rule_sets": sets_shown(&plan.rule_sets),
         "services": plan.services,
+        "prices": plan.prices,
         "new_agents": plan.new_agents.iter().map(|(agent, _)| shown(agent)).collect::<Vec<_>>(),
         "moved_agents": moved,
     })

@@ -1,6 +1,7 @@
 //! Policy out of the database and into it, one table at a time. What a change means is in `change`.
 
 use agentguard_core::agent::AgentStatus;
+use agentguard_core::price::PriceSpec;
 use agentguard_core::rule::{RuleAction, RuleSpec, RuleType};
 use agentguard_core::service::Service;
 use agentguard_core::token::TokenHash;
@@ -42,6 +43,7 @@ pub(crate) fn load(
         credentials: credentials.load(db, &services)?,
         services,
         stops: stops(db)?,
+        prices: prices(db)?,
     })
 }
 
@@ -127,6 +129,19 @@ pub(crate) fn put_service(db: &Connection, service: &Service) -> Result<(), Regi
     .map_err(store_error)
 }
 
+/// Creates or replaces a price.
+pub(crate) fn put_price(db: &Connection, spec: &PriceSpec) -> Result<(), RegistryError> {
+    let text =
+        serde_json::to_string(spec).map_err(|error| RegistryError::Store(Box::new(error)))?;
+    db.prepare_cached(
+        "INSERT INTO prices (model, spec) VALUES (?1, ?2) \
+         ON CONFLICT (model) DO UPDATE SET spec = excluded.spec",
+    )
+    .and_then(|mut statement| statement.execute((&spec.model, text)))
+    .map(|_| ())
+    .map_err(store_error)
+}
+
 fn agents(db: &Connection) -> Result<Vec<AgentRecord>, RegistryError> {
     let sql = "SELECT id, name, status, rule_set_id, token_hash, created_at, last_seen_at, \
                description FROM agents ORDER BY created_at, id";
@@ -189,6 +204,13 @@ fn services(db: &Connection) -> Result<Vec<Service>, RegistryError> {
     every(db, "SELECT settings FROM services ORDER BY alias", |row| {
         let text: String = get(row, 0)?;
         serde_json::from_str(&text).map_err(|_| strange("services", "settings", text))
+    })
+}
+
+fn prices(db: &Connection) -> Result<Vec<PriceSpec>, RegistryError> {
+    every(db, "SELECT spec FROM prices ORDER BY model", |row| {
+        let text: String = get(row, 0)?;
+        serde_json::from_str(&text).map_err(|_| strange("prices", "spec", text))
     })
 }
 

@@ -11,7 +11,7 @@ use crate::folder::{ensure_private_file, make_file_private};
 use crate::limits::BUSY_WAIT;
 
 /// One script per version, in order. A script that was shipped is never changed: add another.
-const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
+const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
 /// The version that this program writes.
 pub(crate) fn known_version() -> i64 {
@@ -153,6 +153,14 @@ const VERSION_2: &str = "
 CREATE TABLE credentials (
   alias TEXT PRIMARY KEY,
   sealed BLOB NOT NULL
+) STRICT;
+";
+
+/// Prices of models that operators set. `spec` is JSON.
+const VERSION_3: &str = "
+CREATE TABLE prices (
+  model TEXT PRIMARY KEY,
+  spec TEXT NOT NULL
 ) STRICT;
 ";
 
@@ -367,6 +375,7 @@ mod tests {
                 "config_changes",
                 "credentials",
                 "kill_switch",
+                "prices",
                 "rule_sets",
                 "rules",
                 "services",
@@ -386,6 +395,22 @@ mod tests {
                 db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
             assert_eq!(version, known_version());
         }
+    }
+
+    #[test]
+    fn a_database_of_the_first_version_is_brought_up_to_date() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = db_path(dir.path());
+        let db = Connection::open(&file).unwrap();
+        db.execute_batch(VERSION_1).unwrap();
+        db.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        db.pragma_update(None, "user_version", 1).unwrap();
+        drop(db);
+        let db = open_for_writing(&file, || Ok(())).unwrap();
+        let prices: i64 =
+            db.query_row("SELECT count(*) FROM prices", [], |row| row.get(0)).unwrap();
+        let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!((prices, version), (0, known_version()));
     }
 
     #[test]

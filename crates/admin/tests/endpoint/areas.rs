@@ -348,3 +348,132 @@ async fn an_address_that_would_be_rewritten_is_not_explained() {
         assert_eq!(answer["verdict"], "allow", "{url}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn prices_are_listed_checked_set_and_removed() {
+    let endpoint = Endpoint::new();
+    let all = endpoint.ok("GET", "/prices", Value::Null).await;
+    let all = all["items"].as_array().unwrap();
+    assert!(all.len() > 100 && all.iter().all(|price| price["origin"] == "built_in"));
+    let dated = endpoint.ok("GET", "/prices/gpt-4o-2031-01-31", Value::Null).await;
+    assert_eq!(
+        (&dated["how"], &dated["price"]["model"]),
+        (&json!("dated_version"), &json!("gpt-4o"))
+    );
+
+    let (status, answer) = endpoint.call("GET", "/prices/gpt-4p", Value::Null).await;
+    assert_eq!((status, &answer["error"]["code"]), (404, &json!("NOT_FOUND")));
+    let details = &answer["error"]["details"];
+    assert!(details["nearest"].as_array().unwrap().contains(&json!("gpt-4o")), "{details}");
+    assert!(details["remedy"].as_str().unwrap().contains("agentguard price set 'gpt-4p'"));
+
+    let figures = json!({"input": "3", "output": "12.5"});
+    let put = endpoint.ok("PUT", "/prices/Local%2FModel-7b", figures.clone()).await;
+    assert_eq!((&put["model"], &put["reasons"]), (&json!("local/model-7b"), &json!(true)));
+    let checked = endpoint.ok("GET", "/prices/local%2Fmodel-7b", Value::Null).await;
+    assert_eq!(
+        (&checked["how"], &checked["price"]["origin"], &checked["example_usd"]),
+        (&json!("exact"), &json!("stored"), &json!("0.0155"))
+    );
+    endpoint.ok("PUT", "/prices/gpt-4o", figures).await;
+    let over = endpoint.ok("GET", "/prices/gpt-4o", Value::Null).await;
+    assert_eq!(
+        (&over["price"]["input"], &over["price"]["origin"]),
+        (&json!("3.00"), &json!("stored"))
+    );
+    let exported = endpoint.ok("GET", "/policy", Value::Null).await;
+    assert_eq!(exported["prices"].as_array().unwrap().len(), 2);
+    endpoint.ok("DELETE", "/prices/GPT-4O", Value::Null).await;
+    let back = endpoint.ok("GET", "/prices/gpt-4o", Value::Null).await;
+    assert_eq!(
+        (&back["price"]["input"], &back["price"]["origin"]),
+        (&json!("2.50"), &json!("built_in"))
+    );
+    let (status, said) = endpoint.refused("DELETE", "/prices/gpt-4o", Value::Null).await;
+    assert_eq!((status, said.as_str()), (404, "NOT_FOUND: no stored price `gpt-4o`"));
+    endpoint.ok("POST", "/policy", exported).await;
+    let again = endpoint.ok("GET", "/prices/gpt-4o", Value::Null).await;
+    assert_eq!(again["price"]["origin"], "stored");
+}
+
+#[tokio::test]
+async fn wrong_prices_name_the_field() {
+    let price = json!({"model": "m", "input": "1", "output": "1"});
+    let policy =
+        |prices: Value| json!({"version": 1, "rule_sets": [{"name": "default"}], "prices": prices});
+    let cases = vec![
+        ("PUT", "/prices/m", json!({"output": "1"}), "missing field `input`"),
+        ("PUT", "/prices/m", json!({"input": 2.5, "output": "1"}), "expected a string"),
+        ("PUT", "/prices/m", json!({"input": "-1", "output": "1"}), "parameter input: `-1`"),
+        ("PUT", "/prices/m", json!({"input": "1", "output": "1", "inptu": "1"}), "`inptu`"),
+        ("PUT", "/prices/m", json!({"input": "1", "output": "1", "model": "n"}), "`model`"),
+        ("PUT", "/prices/a*b", json!({"input": "1", "output": "1"}), "parameter model"),
+        (
+            "PUT",
+            "/prices/m",
+            json!({"input": "1", "output": "1", "max_output_tokens": 0}),
+            "max_output_tokens",
+        ),
+        ("POST", "/policy", policy(json!([price, price])), "price of `m`: is there twice"),
+        ("POST", "/policy", policy(json!([{"model": "m", "input": "x", "output": "1"}])), "input"),
+    ];
+    check_wrong_input(cases).await;
+}
+
+#[tokio::test]
+async fn extractors_are_added_listed_and_removed() {
+    let endpoint = Endpoint::new();
+    let path = "/services/stripe/extractors";
+    let fixed = json!({"path": "/v1/search", "amount": "fixed:0.04"});
+    assert_eq!(endpoint.ok("POST", path, fixed).await["number"], 1);
+    let read = json!({"method": "post", "path": "/v1/x/*", "amount": "$.a", "scale": "minor"});
+    let added = endpoint.ok("POST", path, read).await;
+    assert_eq!((&added["number"], &added["source"]), (&json!(2), &json!("request")));
+    let list = endpoint.ok("GET", path, Value::Null).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    let service = endpoint.ok("PUT", "/services/stripe", json!({"timeout_sec": 9})).await;
+    assert_eq!(service["extractors"].as_array().unwrap().len(), 2, "a patch leaves them");
+    let policy = endpoint.ok("GET", "/policy", Value::Null).await;
+    endpoint.ok("POST", "/policy", policy).await;
+    let gone = endpoint.ok("DELETE", &format!("{path}/1"), Value::Null).await;
+    assert_eq!(gone["amount"], "fixed:0.04");
+    let left = endpoint.ok("GET", path, Value::Null).await;
+    assert_eq!(
+        (&left["items"][0]["path"], &left["items"][0]["number"]),
+        (&json!("/v1/x/*"), &json!(1))
+    );
+    for number in ["0", "2", "x", "-1"] {
+        let (status, _) =
+            endpoint.refused("DELETE", &format!("{path}/{number}"), Value::Null).await;
+        assert_eq!(status, 404, "{number}");
+    }
+    endpoint.ok("PUT", "/services/stripe", json!({"extractors": []})).await;
+    assert_eq!(endpoint.ok("GET", path, Value::Null).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn wrong_extractors_name_the_field() {
+    let path = "/services/stripe/extractors";
+    let one = json!({"path": "/v1/x", "amount": "$.a"});
+    let bad = json!({"path": "/v1/x", "amount": "a"});
+    let cases = vec![
+        ("POST", path, json!({"amount": "$.a"}), "missing field `path`"),
+        ("POST", path, json!({"path": "x", "amount": "$.a"}), "parameter path: must begin"),
+        ("POST", path, json!({"path": "/x", "amount": "$..a"}), "parameter amount: "),
+        (
+            "POST",
+            path,
+            json!({"path": "/x", "amount": "$.a", "source": "response"}),
+            "parameter max",
+        ),
+        ("POST", path, json!({"path": "/x", "amount": "$.a", "factor": "1"}), "`factor`"),
+        ("PUT", "/services/stripe", json!({"extractors": [one, bad]}), "extractors[1].amount: "),
+        (
+            "PUT",
+            "/services/stripe",
+            json!({"extractors": vec![one.clone(); 65]}),
+            "there are more than 64",
+        ),
+    ];
+    check_wrong_input(cases).await;
+}

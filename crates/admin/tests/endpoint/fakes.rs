@@ -8,7 +8,7 @@ use agentguard_admin::{Admin, AdminOptions, Operator, RecordVitals, Upkeep, Vita
 use agentguard_core::service::Service;
 use agentguard_core::time::Zone;
 use agentguard_core::token::ADMIN_PREFIX;
-use agentguard_core::{AgentStatus, Rates, Timestamp};
+use agentguard_core::{AgentStatus, PriceTable, Rates, Timestamp};
 use agentguard_gate::ports::{
     Durabilities, HourOfAgent, Record, RecordError, Registry, RegistryError, Ticket,
 };
@@ -108,6 +108,11 @@ fn make(data: &mut PolicyData, change: Change) {
             data.services.retain(|known| known.alias != alias);
             data.credentials.remove(&alias);
         }
+        Change::PutPrice(spec) => {
+            data.prices.retain(|known| known.model != spec.model);
+            data.prices.push(spec);
+        }
+        Change::RemovePrice(model) => data.prices.retain(|known| known.model != model),
         Change::Stop(stop) => data.stops.push(stop),
         Change::Reload { .. } => {}
         Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
@@ -116,6 +121,7 @@ fn make(data: &mut PolicyData, change: Change) {
             data.credentials.retain(|alias, _| plan.keeps_credential(alias, &before));
             data.rule_sets = plan.rule_sets;
             data.services = plan.services;
+            data.prices = plan.prices.unwrap_or_else(|| data.prices.clone());
             let new = plan.new_agents.into_iter();
             data.agents.extend(new.map(|(agent, token_hash)| AgentRecord { agent, token_hash }));
             for (id, set) in plan.moved_agents {
@@ -181,7 +187,7 @@ impl Endpoint {
         let settings = Settings {
             zone: Zone::UTC,
             rates: Arc::new(Rates::default()),
-            prices: Arc::default(),
+            prices: Arc::new(PriceTable::built_in().unwrap()),
             allow_client_ips: Vec::new(),
             durability: Durabilities::default(),
         };

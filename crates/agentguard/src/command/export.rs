@@ -47,7 +47,7 @@ enum Format {
 }
 
 pub(crate) fn run(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
-    let config = session.load()?.config;
+    let config = session.load_keys()?.config;
     let source = Source::open(&config)?;
     let mut filter = source.filter(&args.wanted)?;
     (filter.from, filter.to) = (args.from, args.to);

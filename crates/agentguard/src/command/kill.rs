@@ -62,7 +62,7 @@ pub(crate) fn kill(session: &Session, args: &KillArgs) -> Result<(), Failure> {
 
 /// The endpoint did not take it: it may be flooded. A gate that is alive hears a signal all the same.
 fn by_signal(session: &Session, args: &KillArgs, failure: Failure) -> Result<(), Failure> {
-    let data_dir = session.load()?.config.data_dir;
+    let data_dir = session.load_keys()?.config.data_dir;
     let Some(pid) = living_gate(&data_dir).filter(|_| args.agent.is_none()) else {
         return Err(failure);
     };

@@ -126,7 +126,7 @@ impl Source {
 }
 
 fn show(session: &Session, args: &LogsArgs) -> Result<(), Failure> {
-    let config = session.load()?.config;
+    let config = session.load_keys()?.config;
     let source = Source::open(&config)?;
     let mut filter = source.filter(&args.wanted)?;
     let read = |error| Failure::because("reading the record", &error);

@@ -75,6 +75,13 @@ fn import(session: &Session, file: &Path, dry_run: bool) -> Result<(), Failure> 
 
 fn read(file: &Path) -> Result<String, Failure> {
     let shown = file.display();
+    String::from_utf8(read_bytes(file)?)
+        .map_err(|_| Failure::usage(format!("`{shown}` is not UTF-8 text")))
+}
+
+/// A file, or stdin for `-`, within its bound.
+pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, Failure> {
+    let shown = file.display();
     let wrong = |error: std::io::Error| Failure::usage(format!("reading `{shown}`: {error}"));
     let mut bytes = Vec::new();
     let limit = FILE_BYTES_MAX.saturating_add(1);
@@ -87,7 +94,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
         return Err(Failure::usage(format!("`{shown}` is larger than {FILE_BYTES_MAX} bytes")));
     }
-    String::from_utf8(bytes).map_err(|_| Failure::usage(format!("`{shown}` is not UTF-8 text")))
+    Ok(bytes)
 }
 
 fn words(report: &Value) -> String {

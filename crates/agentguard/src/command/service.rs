@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
+use crate::command::extractor;
 use crate::failure::Failure;
 use crate::session::{Session, items, text};
 use crate::table::Table;
@@ -23,6 +24,9 @@ pub(crate) enum ServiceCommand {
     /// Add a service, or change what is given of it
     #[command(after_help = EXAMPLES)]
     Set(Box<SetArgs>),
+    /// Extractors: where its calls name money
+    #[command(subcommand, after_help = extractor::EXAMPLES)]
+    Extractor(extractor::ExtractorCommand),
     /// List services
     #[command(after_help = "Example:\n  agentguard service list")]
     List,
@@ -67,10 +71,11 @@ pub(crate) struct SetArgs {
 }
 
 pub(crate) fn run(session: &Session, command: ServiceCommand) -> Result<(), Failure> {
-    let gate = session.gate()?;
+    let gate = || session.gate();
     match command {
+        ServiceCommand::Extractor(command) => extractor::run(session, command),
         ServiceCommand::Set(args) => {
-            let put = gate.put(&["services", &args.alias], &patch(&args)?);
+            let put = gate()?.put(&["services", &args.alias], &patch(&args)?);
             let service = put.map_err(|failure| args.credential.explain(failure))?;
             if args.insecure_skip_tls_verify == Some(true) {
                 crate::output::warn("the certificate of this service is not checked any more");
@@ -85,14 +90,14 @@ pub(crate) fn run(session: &Session, command: ServiceCommand) -> Result<(), Fail
             session.show(&service, described)
         }
         ServiceCommand::Show { alias } => {
-            session.show(&gate.get(&["services", &alias])?, described)
+            session.show(&gate()?.get(&["services", &alias])?, described)
         }
         ServiceCommand::List => {
-            let services = items(gate.get(&["services"])?);
+            let services = items(gate()?.get(&["services"])?);
             session.show(&Value::Array(services), list)
         }
         ServiceCommand::Remove { alias } => {
-            let service = gate.delete(&["services", &alias])?;
+            let service = gate()?.delete(&["services", &alias])?;
             session
                 .show(&service, |service| format!("service `{}` is gone", text(service, "alias")))
         }
@@ -171,5 +176,7 @@ fn options(service: &Value) -> String {
             service.get(name).filter(|value| !value.is_null())?;
             Some(format!("{name}={}", text(service, name)))
         });
-    on.map(str::to_owned).chain(values).collect::<Vec<_>>().join(" ")
+    let extractors = service.get("extractors").and_then(Value::as_array);
+    let extractors = extractors.map(|all| format!("extractors={}", all.len()));
+    on.map(str::to_owned).chain(values).chain(extractors).collect::<Vec<_>>().join(" ")
 }

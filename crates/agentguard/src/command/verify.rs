@@ -13,7 +13,7 @@ use crate::session::Session;
 
 /// 0 if the record is as it was written, 1 if not.
 pub(crate) fn run(session: &Session) -> Result<ExitCode, Failure> {
-    let config = session.load()?.config;
+    let config = session.load_keys()?.config;
     let client = Client::new(config.admin.bind, &config.data_dir)?;
     if client.is_ready()
         && let Err(failure) = client.post(&["record", "flush"], &json!({}))

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use agentguard_core::{Rates, Secret};
+use agentguard_core::price::PriceSpec;
+use agentguard_core::{Price, Rates, Secret};
 
 use super::error::{ConfigError, Origin, Problem};
 use super::key::Key;
@@ -16,8 +17,8 @@ use super::model::{
     Logs, Pipe, Proxy, RetentionDays, Retrieval, Server, Store, Untyped,
 };
 use super::raw::{
-    RawAudit, RawBrowser, RawConfig, RawConnect, RawDestinations, RawLogs, RawPipe, RawProxy,
-    RawRetrieval, RawServer,
+    RawAudit, RawBrowser, RawConfig, RawConnect, RawDestinations, RawFallbackPrice, RawLogs,
+    RawPipe, RawProxy, RawRetrieval, RawServer,
 };
 use super::reader::Reader;
 use super::tree::Node;
@@ -142,8 +143,30 @@ impl Reader<'_> {
                 raw.max_connections,
                 CONNECTIONS,
             )?,
+            prices_file: raw
+                .prices_file
+                .as_deref()
+                .map(|file| self.path("proxy.prices_file", file))
+                .transpose()?,
+            file_prices: Vec::new(),
+            fallback_price: raw
+                .fallback_price
+                .as_ref()
+                .map(|raw| self.fallback_price(raw))
+                .transpose()?,
+            clamp_max_tokens: raw.clamp_max_tokens,
             connect: self.connect(&raw.connect)?,
         })
+    }
+
+    fn fallback_price(&self, raw: &RawFallbackPrice) -> Result<Price, Problem> {
+        let mut spec = PriceSpec::plain("*", &raw.input, &raw.output);
+        spec.cached_input.clone_from(&raw.cached_input);
+        spec.cache_write.clone_from(&raw.cache_write);
+        spec.max_input_tokens = raw.max_input_tokens.unwrap_or(spec.max_input_tokens);
+        spec.max_output_tokens = raw.max_output_tokens.unwrap_or(spec.max_output_tokens);
+        let key = Key::of("proxy.fallback_price");
+        spec.price().map_err(|error| self.bad_price(&key, &error))
     }
 
     fn connect(&self, raw: &RawConnect) -> Result<Connect, Problem> {

@@ -20,7 +20,12 @@ use super::tree::{Content, Entry, Node};
 /// The raw configuration that the tree spells.
 pub(super) fn decode(root: &Node) -> Result<RawConfig, Problem> {
     // A file in which everything is commented out is an empty section.
-    RawConfig::deserialize(root).map_err(|fault| fault.at(root).into_problem())
+    decode_as(root)
+}
+
+/// The same for another shape.
+pub(super) fn decode_as<'de, T: Deserialize<'de>>(root: &'de Node) -> Result<T, Problem> {
+    T::deserialize(root).map_err(|fault| fault.at(root).into_problem())
 }
 
 /// An error on its way up: each level adds its step of the path.
@@ -100,6 +105,10 @@ impl serde::de::Error for Fault {
 
     fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Self {
         Self::bad_value(suggest::one_of(variant, known))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::bad_value(format!("a key `{field}` in it"))
     }
 
     fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {

@@ -53,6 +53,9 @@ impl Default for RawProxy {
             allow_client_ips: vec!["127.0.0.0/8".into(), "::1/128".into()],
             max_body_inspect_bytes: 1 << 20,
             max_connections: 1_024,
+            prices_file: None,
+            fallback_price: None,
+            clamp_max_tokens: false,
             connect: RawConnect::default(),
         }
     }

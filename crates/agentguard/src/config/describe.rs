@@ -95,9 +95,11 @@ fn text<'a>(schema: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 fn shape(schema: &Value) -> Shape {
-    if properties(schema).is_some() {
+    // What may also be `null` is one value, though it has keys.
+    let is_object = text(schema, "type") == Some("object");
+    if is_object && properties(schema).is_some() {
         Shape::Section
-    } else if text(schema, "type") == Some("object") {
+    } else if is_object {
         Shape::Table
     } else {
         Shape::Value

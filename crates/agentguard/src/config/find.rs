@@ -87,6 +87,20 @@ pub(super) fn read(candidates: Vec<Candidate>) -> Result<Option<ConfigFile>, Pro
     Ok(None)
 }
 
+/// A file that the configuration names under this key.
+pub(super) fn read_named(path: &Path, key: &'static str) -> Result<String, Problem> {
+    let bytes = read_bounded(path).map_err(|source| Problem::Unreadable {
+        path: path.to_owned(),
+        named_by: key,
+        source,
+    })?;
+    let name = || path.display().to_string().into();
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(Problem::TooLarge { name: name() });
+    }
+    String::from_utf8(bytes).map_err(|_| Problem::NotText { name: name() })
+}
+
 /// The variables that matter to the configuration.
 pub(super) fn environment() -> Result<Vec<(String, String)>, Problem> {
     let mut found = Vec::new();

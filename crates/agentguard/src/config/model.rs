@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agentguard_core::price::PriceSpec;
 use agentguard_core::time::Zone;
-use agentguard_core::{Rates, Secret};
+use agentguard_core::{Price, Rates, Secret};
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -75,6 +76,12 @@ pub(crate) struct Proxy {
     pub(crate) allow_client_ips: Vec<IpNet>,
     pub(crate) max_body_inspect_bytes: usize,
     pub(crate) max_connections: usize,
+    /// Whole once it was read.
+    pub(crate) prices_file: Option<PathBuf>,
+    /// What it says, each a valid price.
+    pub(crate) file_prices: Vec<PriceSpec>,
+    pub(crate) fallback_price: Option<Price>,
+    pub(crate) clamp_max_tokens: bool,
     pub(crate) connect: Connect,
 }
 

@@ -91,8 +91,39 @@ pub(super) struct RawProxy {
     /// Client connections held open at once.
     #[schemars(range(min = CONNECTIONS.min, max = CONNECTIONS.max))]
     pub(super) max_connections: u64,
+    /// YAML file with prices of models, a list of `{ model, input, output, … }`, which go over the
+    /// program's own. Relative to this file; `null` is none.
+    pub(super) prices_file: Option<String>,
+    /// What a model costs that has no price: `{ input: "5", output: "25" }`, in US dollars for a
+    /// million tokens. `null` refuses such a model where a budget applies.
+    pub(super) fallback_price: Option<RawFallbackPrice>,
+    /// Whether the gate lowers the longest answer that a model call asks for to what the budget
+    /// still holds, instead of refusing the call.
+    pub(super) clamp_max_tokens: bool,
     /// Use as an ordinary proxy (`HTTPS_PROXY`).
     pub(super) connect: RawConnect,
+}
+
+/// The price of models that have none of their own.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFallbackPrice {
+    /// Input tokens.
+    pub(super) input: String,
+    /// Input tokens from a cache; as input where it is missing.
+    #[serde(default)]
+    pub(super) cached_input: Option<String>,
+    /// Input tokens into a cache; as input where it is missing.
+    #[serde(default)]
+    pub(super) cache_write: Option<String>,
+    /// Output tokens.
+    pub(super) output: String,
+    /// The longest input.
+    #[serde(default)]
+    pub(super) max_input_tokens: Option<u64>,
+    /// The longest output.
+    #[serde(default)]
+    pub(super) max_output_tokens: Option<u64>,
 }
 
 /// Use as an ordinary proxy (`HTTPS_PROXY`).

@@ -19,11 +19,14 @@ pub(crate) struct ReloadPlan {
 
 /// What a running gate takes over. The rest is read once, at start: sockets are bound, folders
 /// and keys are open, and a day that moved with its time zone would count money twice.
-pub(super) const RELOADABLE: [&str; 7] = [
+pub(super) const RELOADABLE: [&str; 10] = [
     "server.log_level",
     "proxy.upstream_timeout_sec",
     "proxy.allow_client_ips",
     "proxy.max_body_inspect_bytes",
+    "proxy.prices_file",
+    "proxy.fallback_price",
+    "proxy.clamp_max_tokens",
     "destinations.blocked_suffixes",
     "destinations.danger_allow",
     "currency_rates",
@@ -97,7 +100,10 @@ pub(crate) fn diff(old: &Config, new: &Config) -> ReloadPlan {
 pub(crate) fn sides(old: &Config, new: &Config, plan: &ReloadPlan) -> (Value, Value) {
     let (mut before, mut after) = (Map::new(), Map::new());
     for key in plan.applied.iter().chain(&plan.needs_restart) {
-        let (mut was, mut is) = (written(old, key), written(new, key));
+        let (mut was, mut is) = match *key {
+            "proxy.prices_file" => (prices(&old.proxy, &new.proxy), prices(&new.proxy, &old.proxy)),
+            key => (written(old, key), written(new, key)),
+        };
         // What differs and looks the same hides what it holds.
         if Key::of(key).is_secret() || was == is {
             (was, is) = (MASKED.into(), MASKED.into());
@@ -118,6 +124,13 @@ pub(crate) fn note_written(running: &mut Config, new: &Config, applied: &[&'stat
             *place = written(new, key);
         }
     }
+}
+
+/// The file, and those of its prices that the other side has not.
+fn prices(of: &Proxy, other: &Proxy) -> Value {
+    let changed: Vec<_> =
+        of.file_prices.iter().filter(|price| !other.file_prices.contains(price)).collect();
+    json!({"file": of.prices_file, "prices": changed})
 }
 
 const MASKED: &str = "***";
@@ -148,6 +161,10 @@ fn diff_proxy(old: &Proxy, new: &Proxy, plan: &mut ReloadPlan) {
         allow_client_ips,
         max_body_inspect_bytes,
         max_connections,
+        prices_file,
+        file_prices,
+        fallback_price,
+        clamp_max_tokens,
         connect: Connect { enabled, intercept, allow_ports },
     } = old;
     let connect = &new.connect;
@@ -157,6 +174,10 @@ fn diff_proxy(old: &Proxy, new: &Proxy, plan: &mut ReloadPlan) {
     plan.note("proxy.allow_client_ips", *allow_client_ips != new.allow_client_ips);
     plan.note("proxy.max_body_inspect_bytes", inspect_differs);
     plan.note("proxy.max_connections", *max_connections != new.max_connections);
+    let prices_differ = *prices_file != new.prices_file || *file_prices != new.file_prices;
+    plan.note("proxy.prices_file", prices_differ);
+    plan.note("proxy.fallback_price", *fallback_price != new.fallback_price);
+    plan.note("proxy.clamp_max_tokens", *clamp_max_tokens != new.clamp_max_tokens);
     plan.note("proxy.connect.enabled", *enabled != connect.enabled);
     plan.note("proxy.connect.intercept", *intercept != connect.intercept);
     plan.note("proxy.connect.allow_ports", *allow_ports != connect.allow_ports);

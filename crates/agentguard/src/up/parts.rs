@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentguard_core::PriceTable;
+use agentguard_core::price::Origin;
 use agentguard_egress::{BlockedNames, DangerAllow};
 use agentguard_gate::ports::Durabilities;
 use agentguard_gate::{Durability, Settings};
@@ -22,11 +23,24 @@ pub(super) fn settings(config: &Config) -> Settings {
     Settings {
         zone: config.timezone.clone(),
         rates: Arc::new(config.currency_rates.clone()),
-        // Without a table every model is without a price, which refuses.
-        prices: Arc::new(PriceTable::built_in().unwrap_or_default()),
+        prices: Arc::new(prices(config)),
         allow_client_ips: config.proxy.allow_client_ips.clone(),
         durability: durabilities(&config.audit.durability),
     }
+}
+
+/// The program's prices with those of the file over them.
+pub(crate) fn prices(config: &Config) -> PriceTable {
+    // Without a table every model is without a price, which refuses.
+    let mut table = PriceTable::built_in().unwrap_or_default();
+    for spec in &config.proxy.file_prices {
+        if let Err(error) = table.put_from(spec, Origin::File) {
+            // It was checked when it was read.
+            tracing::error!(model = %spec.model, %error, "a price of the file is left out");
+        }
+    }
+    table.set_fallback(config.proxy.fallback_price.clone());
+    table
 }
 
 pub(super) fn retention(config: &Config) -> Retention {
@@ -42,7 +56,7 @@ pub(super) fn proxy(config: &Config, instance: u32) -> Result<ProxyOptions, Fail
     Ok(ProxyOptions {
         max_body_inspect_bytes: config.proxy.max_body_inspect_bytes,
         upstream_timeout: config.proxy.upstream_timeout,
-        clamp_max_tokens: false,
+        clamp_max_tokens: config.proxy.clamp_max_tokens,
         danger_allow: danger_allow(config)?,
         max_connections: config.proxy.max_connections,
         drain_timeout: DRAIN_TIMEOUT,

@@ -60,19 +60,19 @@ pub(super) async fn watch(
 ) {
     let Loaded { config: mut running, file } = loaded;
     let parts = Arc::new(parts);
-    let mut seen = look(file.as_deref());
+    let mut seen = look_at_all(file.as_deref(), &running);
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         let asked = tokio::select! {
             _ = hang_up.recv() => true,
             _ = looks.tick() => false,
         };
-        let mut now = look(file.as_deref());
+        let mut now = look_at_all(file.as_deref(), &running);
         // A file that is gone for a moment is being replaced by an editor.
-        if !asked && (now == seen || now.is_none()) {
+        if !asked && (now == seen || now.contains(&None)) {
             continue;
         }
-        now = at_rest(file.as_deref(), now).await;
+        now = at_rest(file.as_deref(), &running, now).await;
         seen = now;
         // Reads the file and waits for the store: both block.
         let reading = {
@@ -138,6 +138,10 @@ fn with_reloadable(running: &Config, new: Config, plan: &ReloadPlan) -> Config {
     next.proxy.upstream_timeout = new.proxy.upstream_timeout;
     next.proxy.allow_client_ips = new.proxy.allow_client_ips;
     next.proxy.max_body_inspect_bytes = new.proxy.max_body_inspect_bytes;
+    next.proxy.prices_file = new.proxy.prices_file;
+    next.proxy.file_prices = new.proxy.file_prices;
+    next.proxy.fallback_price = new.proxy.fallback_price;
+    next.proxy.clamp_max_tokens = new.proxy.clamp_max_tokens;
     next.destinations = new.destinations;
     next.currency_rates = new.currency_rates;
     next.warnings = new.warnings;
@@ -183,10 +187,14 @@ fn broken(parts: &Parts, why: &str) {
 
 /// Waits until nobody writes the file any more: half of it, or an emptied one, may well be valid and
 /// mean something else.
-async fn at_rest(file: Option<&Path>, mut seen: Option<FileState>) -> Option<FileState> {
+async fn at_rest(
+    file: Option<&Path>,
+    running: &Config,
+    mut seen: Vec<Option<FileState>>,
+) -> Vec<Option<FileState>> {
     loop {
         tokio::time::sleep(REST).await;
-        let now = look(file);
+        let now = look_at_all(file, running);
         if now == seen {
             return now;
         }
@@ -194,8 +202,13 @@ async fn at_rest(file: Option<&Path>, mut seen: Option<FileState>) -> Option<Fil
     }
 }
 
+/// The configuration, and the file of prices that it names.
+fn look_at_all(file: Option<&Path>, running: &Config) -> Vec<Option<FileState>> {
+    file.into_iter().chain(running.proxy.prices_file.as_deref()).map(look).collect()
+}
+
 /// What tells one state of a file from another.
-fn look(file: Option<&Path>) -> Option<FileState> {
-    let about = std::fs::metadata(file?).ok()?;
+fn look(file: &Path) -> Option<FileState> {
+    let about = std::fs::metadata(file).ok()?;
     Some((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }

@@ -3,8 +3,10 @@
 
 mod call;
 mod credentials;
+mod extractors;
 mod manage;
 mod operate;
+mod prices;
 mod record;
 mod start;
 mod stranger;

@@ -86,6 +86,11 @@ impl Registry for Memory {
             Change::AddRule(rule) => data.rule_sets[0].rules.push(rule.clone()),
             Change::Stop(stop) => data.stops.push(stop.clone()),
             Change::Reload { .. } => {}
+            Change::PutPrice(spec) => {
+                data.prices.retain(|known| known.model != spec.model);
+                data.prices.push(spec.clone());
+            }
+            Change::RemovePrice(model) => data.prices.retain(|known| known.model != *model),
             Change::Resume(scope) => data.stops.retain(|stop| stop.scope != *scope),
             Change::AddAgent { agent, token_hash } => {
                 data.agents.push(AgentRecord { agent: agent.clone(), token_hash: *token_hash });

@@ -45,6 +45,36 @@ impl Pairs {
     }
 }
 
+/// The one value of a field in these texts, if there is one. A name that some servers would take for
+/// this one, or this one twice, is no answer.
+pub(super) fn field(texts: &[&[u8]], name: &str) -> Result<Option<String>, Unreadable> {
+    let mut found = None;
+    for text in texts {
+        for piece in text.split(|byte| *byte == b'&') {
+            // Older servers part pairs at `;` too.
+            for (place, pair) in piece.split(|byte| *byte == b';').enumerate() {
+                let Some((key, value)) = form_urlencoded::parse(pair).next() else { continue };
+                if !is_alike(&key, name) {
+                    continue;
+                }
+                let plain = key == name && place == 0;
+                if !plain || found.replace(value.into_owned()).is_some() {
+                    return Err(Unreadable::NotAnAmount);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether some server could take one name for the other.
+fn is_alike(key: &str, name: &str) -> bool {
+    if name.contains(['[', ']']) {
+        return key.trim().eq_ignore_ascii_case(name);
+    }
+    base_name(key).eq_ignore_ascii_case(name)
+}
+
 /// The name before any brackets, as nested parameters are read.
 fn base_name(key: &str) -> &str {
     let key = key.trim_matches(|c: char| c.is_whitespace() || c == '\0');

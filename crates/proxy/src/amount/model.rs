@@ -16,8 +16,8 @@ use agentguard_core::action::{Unpriced, Unreadable};
 use agentguard_core::price::CacheWrites;
 use agentguard_core::service::ServiceKind;
 use agentguard_core::{Amount, Currency, MicroUsd, Money, Price, PriceTable};
-use bytes::Bytes;
 
+use super::{Planned, Settling};
 use crate::limits::{CALL_OVERHEAD_TOKENS, IMAGE_TOKENS_MAX, TOOLS_OVERHEAD_TOKENS};
 use ask::Ask;
 use splice::Splice;
@@ -53,21 +53,6 @@ pub(crate) struct Plan {
     pub(crate) withholds: bool,
     /// To how many tokens the gate lowered the maximum of each answer, if it did.
     pub(crate) clamped: Option<u64>,
-}
-
-/// What a model call costs, and the body as it has to go out where that is another.
-#[derive(Debug)]
-pub(crate) struct Planned {
-    pub(crate) amount: Amount,
-    pub(crate) plan: Option<Plan>,
-    pub(crate) rewritten: Option<Bytes>,
-}
-
-impl Planned {
-    /// A call that costs what it says, and goes out as it is.
-    pub(crate) const fn plain(amount: Amount) -> Self {
-        Self { amount, plan: None, rewritten: None }
-    }
 }
 
 /// The call of a loosely read path: priced by its model, or paid in a way that cannot be counted. None
@@ -173,7 +158,8 @@ pub(crate) fn plan(
         withholds,
         clamped,
     };
-    Ok(Planned { amount: Amount::UpTo(money), plan: Some(plan), rewritten: splice.finish()? })
+    let settling = Some(Settling::Model(Box::new(plan)));
+    Ok(Planned { amount: Amount::UpTo(money), settling, rewritten: splice.finish()? })
 }
 
 /// How much may come out.
@@ -254,6 +240,13 @@ mod tests {
     use super::*;
     use crate::path;
 
+    fn plan_of(planned: Planned) -> Plan {
+        match planned.settling {
+            Some(Settling::Model(plan)) => *plan,
+            other => panic!("no plan: {other:?}"),
+        }
+    }
+
     fn planned(api: Api, body: &str) -> Result<Planned, Unreadable> {
         plan(api, body.as_bytes(), &PriceTable::built_in().unwrap(), None)
     }
@@ -292,7 +285,7 @@ mod tests {
     #[test]
     fn a_bound_follows_from_the_body() {
         let check = |api, body: &str, input: u64, output: u64| {
-            let plan = planned(api, body).unwrap().plan.unwrap();
+            let plan = plan_of(planned(api, body).unwrap());
             assert_eq!((plan.input_bound, plan.output_bound), (input, output), "{body}");
         };
         let long = |body: &str| u64::try_from(body.len()).unwrap() + CALL_OVERHEAD_TOKENS;
@@ -386,7 +379,7 @@ mod tests {
 
     #[test]
     fn dearer_ways_of_being_served_cost_more() {
-        let reserved = |body: &str| planned(Api::Chat, body).unwrap().plan.unwrap().reserved;
+        let reserved = |body: &str| plan_of(planned(Api::Chat, body).unwrap()).reserved;
         let plain =
             reserved(r#"{"model":"gpt-4o","max_tokens":1000000,"service_tier":"default" }"#);
         let prior =
@@ -400,8 +393,9 @@ mod tests {
         let body = r#"{"model":"gpt-4o","max_tokens":1000,"n":2}"#;
         let at = |room| {
             let room = Some(MicroUsd::from_micros(room));
-            let planned = plan(Api::Chat, body.as_bytes(), &prices, room).unwrap();
-            (planned.plan.unwrap(), planned.rewritten)
+            let mut planned = plan(Api::Chat, body.as_bytes(), &prices, room).unwrap();
+            let rewritten = planned.rewritten.take();
+            (plan_of(planned), rewritten)
         };
         let (whole, rewritten) = at(1_000_000);
         assert_eq!((whole.clamped, rewritten), (None, None));

@@ -204,3 +204,53 @@ async fn only_a_status_that_says_no_gives_the_money_back() {
         assert_eq!(world.spent().0.micros(), total, "{head:?}");
     }
 }
+
+/// A service without a kind, with these extractors.
+fn extracting(base_url: &str, extractors: serde_json::Value) -> agentguard_core::service::Service {
+    let mut service = service("shop", base_url, ServiceKind::Generic);
+    service.extractors = serde_json::from_value(extractors).unwrap();
+    service
+}
+
+#[tokio::test]
+async fn money_is_where_the_operator_says() {
+    let world = World::new().await;
+    let base = format!("{}/echo/shop", world.upstream.base_url());
+    let extractors = json!([
+        {"method": "POST", "path": "/orders/*/pay", "amount": "$.total", "currency": "$.currency"},
+        {"path": "/search", "amount": "fixed:0.04"},
+        {"path": "/run", "source": "response", "amount": "$.cost", "max": "0.50"},
+    ]);
+    world.put(extracting(&base, extractors));
+    world.rule(RuleType::DailyBudget, json!({"limit": "10.00"}));
+    let order = r#"{"total": 2.25, "currency": "usd"}"#;
+    assert_eq!(world.json("/proxy/shop/orders/7/pay", order).await.status.as_u16(), 200);
+    assert_eq!(world.spent().0.micros(), 2_250_000);
+    assert_eq!(world.json("/proxy/shop/orders/7/P%61y", order).await.status.as_u16(), 200);
+    assert_eq!(world.spent().0.micros(), 4_500_000, "another spelling pays too");
+    let free = world.json("/proxy/shop/orders/7", order).await;
+    assert_eq!((free.status.as_u16(), world.spent().0.micros()), (200, 4_500_000));
+    assert_eq!(world.json("/proxy/shop/search", "").await.status.as_u16(), 200);
+    assert_eq!(world.spent().0.micros(), 4_540_000);
+    // A call whose answer names the money holds its maximum.
+    assert_eq!(world.json("/proxy/shop/run", "{}").await.status.as_u16(), 200);
+    assert!((4_540_000..=5_040_000).contains(&world.spent().0.micros()));
+    let twice = r#"{"total": 1, "total": 9, "currency": "usd"}"#;
+    let answer = world.json("/proxy/shop/orders/7/pay", twice).await;
+    check_refused(&world, &answer, 403, "AMOUNT_UNREADABLE").await;
+    let dear = r#"{"total": "9.00", "currency": "usd"}"#;
+    let answer = world.json("/proxy/shop/orders/7/pay", dear).await;
+    check_refused(&world, &answer, 403, "DAILY_BUDGET_EXCEEDED").await;
+}
+
+#[tokio::test]
+async fn an_operators_extractor_goes_before_the_one_of_the_kind() {
+    let world = World::new().await;
+    let mut stripe = service("stripe", &world.upstream.base_url(), ServiceKind::Stripe);
+    let fixed = json!([{"path": "/v1/charges", "amount": "fixed:1.50"}]);
+    stripe.extractors = serde_json::from_value(fixed).unwrap();
+    world.put(stripe);
+    let charge = "amount=400&currency=usd&source=tok_visa";
+    assert_eq!(world.form("/proxy/stripe/v1/charges", charge).await.status.as_u16(), 200);
+    assert_eq!(world.spent().0.micros(), 1_500_000);
+}

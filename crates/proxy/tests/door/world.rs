@@ -233,6 +233,7 @@ pub(crate) fn service(alias: &str, base_url: &str, kind: ServiceKind) -> Service
         ca_file: None,
         credential_env: None,
         timeout_sec: None,
+        extractors: Vec::new(),
     }
 }
 
@@ -375,13 +376,17 @@ impl Registry for MemoryRegistry {
             }
             Change::Stop(stop) => data.stops.push(stop),
             Change::Reload { .. } => {}
+            Change::PutPrice(spec) => data.prices.push(spec),
             Change::Resume(scope) => data.stops.retain(|stop| stop.scope != scope),
             Change::RotateToken { agent_id, token_hash } => {
                 let agents = data.agents.iter_mut().filter(|record| record.agent.id == agent_id);
                 agents.for_each(|record| record.token_hash = token_hash);
             }
             Change::RemoveService(alias) => data.services.retain(|old| old.alias != alias),
-            other @ (Change::RemoveRule(_) | Change::ClearRules(_) | Change::Import(_)) => {
+            other @ (Change::RemoveRule(_)
+            | Change::ClearRules(_)
+            | Change::RemovePrice(_)
+            | Change::Import(_)) => {
                 panic!("this store keeps no {other:?}")
             }
         }

@@ -91,6 +91,11 @@ impl Folder {
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     }
 
+    /// How many rows of a table are such.
+    pub(crate) fn count_where(&self, table: &str, such: &str) -> i64 {
+        self.count(&format!("{table} WHERE {such}"))
+    }
+
     pub(crate) fn count(&self, table: &str) -> i64 {
         let db = Connection::open(self.file("agentguard.db")).unwrap();
         db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
@@ -221,6 +226,7 @@ pub(crate) fn first_plan() -> ImportPlan {
         services: agentguard_gate::defaults::built_in_services(),
         new_agents: vec![(agent(AGENT, "default"), TokenHash([7; 32]))],
         moved_agents: Vec::new(),
+        prices: None,
     }
 }
 

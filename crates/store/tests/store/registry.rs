@@ -1,10 +1,12 @@
 //! Policy: what changes do, what they refuse, and what the record says of them.
 
+use agentguard_core::price::PriceSpec;
 use agentguard_core::token::TokenHash;
 use agentguard_core::{AgentId, AgentStatus, RuleId, RuleSetId};
 use agentguard_gate::ports::{Registry, RegistryError};
 use agentguard_gate::{Actor, Change, ImportPlan, PausedBy, PolicyData, Scope, Stop};
 use agentguard_store::Store;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::folder::{AGENT, Folder, SET, act, agent, apply, first_plan, noon_plus, rule_set};
@@ -167,6 +169,7 @@ fn an_import_makes_sets_and_services_exactly_those_of_the_plan() {
         services: Vec::new(),
         new_agents: Vec::new(),
         moved_agents: Vec::new(),
+        prices: None,
     };
     let refused = apply(&store, Change::Import(Box::new(plan.clone())));
     let text = refused.unwrap_err().to_string();
@@ -183,6 +186,46 @@ fn an_import_makes_sets_and_services_exactly_those_of_the_plan() {
     assert!(matches!(refused, Err(RegistryError::NotFound { kind: "rule set", .. })));
 }
 
+fn price(model: &str, input: &str) -> PriceSpec {
+    serde_json::from_value(json!({"model": model, "input": input, "output": "2"})).unwrap()
+}
+
+#[test]
+fn prices_are_put_replaced_removed_and_on_the_record() {
+    let (folder, store) = set_up();
+    apply(&store, Change::PutPrice(price("m", "1"))).unwrap();
+    apply(&store, Change::PutPrice(price("m", "3"))).unwrap();
+    let data = apply(&store, Change::PutPrice(price("a", "1"))).unwrap();
+    assert_eq!(data.prices, [price("a", "1"), price("m", "3")]);
+    let data = apply(&store, Change::RemovePrice("a".to_owned())).unwrap();
+    assert_eq!(data.prices, [price("m", "3")]);
+    let gone = apply(&store, Change::RemovePrice("a".to_owned()));
+    assert!(matches!(gone, Err(RegistryError::NotFound { kind: "price", .. })));
+    store.close().unwrap();
+    let replaced = r#"action = 'price.put' AND resource_id = 'm'
+        AND before LIKE '%"input":"1"%' AND after LIKE '%"input":"3"%'"#;
+    assert_eq!(folder.count_where("config_changes", replaced), 1);
+    let removed = "action = 'price.remove' AND resource_id = 'a' AND after = 'null'";
+    assert_eq!(folder.count_where("config_changes", removed), 1);
+    assert_eq!(folder.store().load().unwrap().prices, [price("m", "3")]);
+    assert!(folder.verify().ok);
+}
+
+#[test]
+fn an_import_leaves_prices_that_its_file_does_not_speak_of() {
+    let (_folder, store) = set_up();
+    apply(&store, Change::PutPrice(price("m", "1"))).unwrap();
+    let plan = ImportPlan { new_agents: Vec::new(), ..first_plan() };
+    let data = apply(&store, Change::Import(Box::new(plan.clone()))).unwrap();
+    assert_eq!(data.prices, [price("m", "1")]);
+    let others = ImportPlan { prices: Some(vec![price("x", "1")]), ..plan.clone() };
+    let data = apply(&store, Change::Import(Box::new(others))).unwrap();
+    assert_eq!(data.prices, [price("x", "1")]);
+    let twice = ImportPlan { prices: Some(vec![price("x", "1"), price("x", "2")]), ..plan };
+    let refused = apply(&store, Change::Import(Box::new(twice)));
+    assert!(matches!(refused, Err(RegistryError::Invalid(text)) if text.contains("twice")));
+}
+
 #[test]
 fn a_revoked_agent_does_not_hold_a_rule_set() {
     let (_folder, store) = set_up();
@@ -193,6 +236,7 @@ fn a_revoked_agent_does_not_hold_a_rule_set() {
         services: Vec::new(),
         new_agents: Vec::new(),
         moved_agents: Vec::new(),
+        prices: None,
     };
     let data = apply(&store, Change::Import(Box::new(plan))).unwrap();
     assert_eq!(data.agents[0].agent.rule_set_id, other);

@@ -294,3 +294,40 @@ fn an_absent_file_is_an_error_only_if_it_was_named() {
         assert!(found.contains(message), "{found}");
     }
 }
+
+#[test]
+fn prices_are_read_from_the_file_beside_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    fs::write(&file, "proxy: { prices_file: prices.yaml }\n").unwrap();
+    let said = load(Some(&file)).unwrap_err().to_string();
+    assert!(said.contains("prices.yaml` (named by `proxy.prices_file`)"), "{said}");
+    fs::write(folder.path().join("prices.yaml"), "- { model: m, input: 1.5, output: 2 }\n")
+        .unwrap();
+    let proxy = load(Some(&file)).unwrap().config.proxy;
+    assert_eq!(proxy.prices_file, Some(folder.path().join("prices.yaml")));
+    assert_eq!((proxy.file_prices.len(), proxy.file_prices[0].input.as_str()), (1, "1.5"));
+    fs::write(folder.path().join("prices.yaml"), "- { model: m, input: 1.5 }\n").unwrap();
+    let said = load(Some(&file)).unwrap_err().to_string();
+    assert!(said.contains("prices.yaml line 1"), "{said}");
+}
+
+#[test]
+fn a_fallback_price_is_a_price() {
+    assert!(from_env(&[]).proxy.fallback_price.is_none());
+    let price =
+        loaded("proxy: { fallback_price: { input: 5, output: '25', max_output_tokens: 9 } }");
+    let price = price.proxy.fallback_price.unwrap();
+    assert_eq!((price.usual.output.micros(), price.max_output_tokens), (25_000_000, 9));
+    assert!(price.reasons, "nobody knows whether it thinks");
+    for (text, expected) in [
+        ("{ input: 5 }", "output"),
+        ("{ input: 5, output: x }", "`proxy.fallback_price.output` is `x`"),
+        ("{ input: 5, output: 1, model: m }", "unknown key `proxy.fallback_price.model`"),
+        ("{ input: 5, output: 1, max_input_tokens: 0 }", "`proxy.fallback_price.max_input_tokens`"),
+        ("5", "proxy.fallback_price"),
+    ] {
+        let said = load_text(&format!("proxy: {{ fallback_price: {text} }}"), &[]).unwrap_err();
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Which changes reach a running gate.
 
+use agentguard_core::price::PriceSpec;
+
 use super::super::describe::{self, Shape};
 use super::super::reload::RELOADABLE;
 use super::super::{Config, ReloadPlan, diff, note_written, sides};
@@ -8,7 +10,9 @@ use super::{from_env, load_text};
 /// A file that sets this key to something other than its default.
 fn changed(key: &str) -> Config {
     let value = match key {
-        "data_dir" | "browser.policy" | "audit.checkpoint_file" => "/srv/other",
+        "data_dir" | "proxy.prices_file" | "browser.policy" | "audit.checkpoint_file" => {
+            "/srv/other"
+        }
         "timezone" => "Europe/Berlin",
         "server.bind_addr" | "proxy.bind" | "admin.bind" | "dashboard.bind"
         | "browser.listener" => "'127.0.0.1:9999'",
@@ -18,7 +22,8 @@ fn changed(key: &str) -> Config {
         "proxy.connect.intercept" => "[example.com]",
         "proxy.connect.allow_ports" => "[443]",
         "proxy.connect.enabled" | "retrieval.detect_secrets" => "false",
-        "retrieval.allow_https_downgrade" => "true",
+        "retrieval.allow_https_downgrade" | "proxy.clamp_max_tokens" => "true",
+        "proxy.fallback_price" => "{ input: 1.5, output: '2' }",
         "retrieval.allow_ports" | "destinations.danger_allow" => "['example.com:8443']",
         "retrieval.max_redirects" | "retrieval.per_user_concurrency" => "3",
         "destinations.blocked_suffixes" => "[.lan]",
@@ -88,4 +93,23 @@ fn reloadable_keys_exist() {
     for key in RELOADABLE {
         assert!(known.iter().any(|known| known.path == key), "{key}");
     }
+}
+
+#[test]
+fn prices_that_changed_in_their_file_are_shown_as_they_were_and_are() {
+    let mut old = from_env(&[]);
+    let (a, b) = (PriceSpec::plain("a", "1", "1"), PriceSpec::plain("b", "1", "1"));
+    old.proxy.file_prices = vec![a.clone(), b];
+    let mut new = old.clone();
+    new.proxy.file_prices = vec![a, PriceSpec::plain("b", "2", "1")];
+    let plan = diff(&old, &new);
+    assert_eq!(plan.applied, ["proxy.prices_file"]);
+    let (before, after) = sides(&old, &new, &plan);
+    let only = |side: &serde_json::Value| {
+        let prices = side["proxy.prices_file"]["prices"].as_array().unwrap();
+        assert_eq!(prices.len(), 1, "{side}");
+        (prices[0]["model"].clone(), prices[0]["input"].clone())
+    };
+    assert_eq!(only(&before), ("b".into(), "1".into()));
+    assert_eq!(only(&after), ("b".into(), "2".into()));
 }
