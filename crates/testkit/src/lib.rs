@@ -27,4 +27,4 @@ pub mod upstream;
 pub use gate_config::GateConfig;
 pub use gate_process::{GateProcess, StartFailure};
 pub use python::{python, python_task};
-pub use upstream::{Recording, Upstream, UpstreamOptions};
+pub use upstream::{Alpn, Recording, Upstream, UpstreamOptions};
