@@ -25,6 +25,7 @@ use crate::options::ProxyOptions;
 use crate::request::{self, NoTarget, Note, Placed, Target, Visit};
 use crate::respond::{self, Answer};
 use crate::routes::{Route, Routes};
+use crate::upgrade::Handshake;
 use crate::{headers, identity, path};
 
 /// The door: the gate, the services, and its settings.
@@ -147,6 +148,7 @@ impl Door {
             (Err(nowhere), _) => return Ok(no_target(nowhere, *visit)),
             (Ok(_), None) => return Ok(no_method(*visit)),
         };
+        let handshake = Handshake::asked(parts, &body);
         let knock = knock(connection, parts);
         let mut caller = self.identify(&knock)?;
         let place = self.place(&target).map_err(|refusal| asked(Some(caller.agent.id), refusal))?;
@@ -181,6 +183,11 @@ impl Door {
         }
         let upstream =
             placed.route.upstream().map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
+        if let Some(handshake) = &handshake {
+            handshake
+                .check(&placed.route)
+                .map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
+        }
         let Prepared { amount, body, sent, standing } = prepared;
         let action = visit.action(&method, &placed, amount);
         let permit = self.gate.admit(&caller, visit.id, action).await;
@@ -197,7 +204,10 @@ impl Door {
         let route = &placed.route;
         let admitted = Admitted { visit: *visit, route, upstream, permit, note, birth };
         let request = self.outgoing(parts, placed.path.clone(), body);
-        Ok(admitted.make(request, connection).await)
+        Ok(match handshake {
+            Some(handshake) => admitted.shake_hands(request, handshake, connection).await,
+            None => admitted.make(request, connection).await,
+        })
     }
 
     /// What is no well-formed request, or has been here before.

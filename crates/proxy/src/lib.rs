@@ -29,6 +29,8 @@ mod routes;
 mod socket;
 mod stall;
 mod stream;
+mod tunnel;
+mod upgrade;
 
 pub use listen::Proxy;
 pub use options::ProxyOptions;

@@ -17,4 +17,5 @@ mod smuggling;
 mod stalls;
 mod streams;
 mod upstream_faults;
+mod websocket;
 mod world;
