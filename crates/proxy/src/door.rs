@@ -181,13 +181,9 @@ impl Door {
                 caller = self.identify(&knock)?;
             }
         }
-        let upstream =
-            placed.route.upstream().map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
-        if let Some(handshake) = &handshake {
-            handshake
-                .check(&placed.route)
-                .map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
-        }
+        let upstream = Handshake::check(handshake.as_ref(), &placed.route);
+        let upstream = upstream.and_then(|()| placed.route.upstream());
+        let upstream = upstream.map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
         let Prepared { amount, body, sent, standing } = prepared;
         let action = visit.action(&method, &placed, amount);
         let permit = self.gate.admit(&caller, visit.id, action).await;
@@ -204,10 +200,7 @@ impl Door {
         let route = &placed.route;
         let admitted = Admitted { visit: *visit, route, upstream, permit, note, birth };
         let request = self.outgoing(parts, placed.path.clone(), body);
-        Ok(match handshake {
-            Some(handshake) => admitted.shake_hands(request, handshake, connection).await,
-            None => admitted.make(request, connection).await,
-        })
+        Ok(admitted.make_or_shake_hands(request, handshake, connection).await)
     }
 
     /// What is no well-formed request, or has been here before.

@@ -52,10 +52,11 @@ impl Handshake {
         Some(Self { client, has_body: !body.is_end_stream() })
     }
 
-    /// Whether it may pass to this service.
-    pub(crate) fn check(&self, route: &Route) -> Result<(), Refusal> {
+    /// Whether it may pass to this service, if there is one.
+    pub(crate) fn check(asked: Option<&Self>, route: &Route) -> Result<(), Refusal> {
+        let Some(asked) = asked else { return Ok(()) };
         let bad = |text: String| Refusal::with(Reason::BadRequest, text);
-        if self.has_body {
+        if asked.has_body {
             return Err(bad("a request for a WebSocket has no body".to_owned()));
         }
         if route.service.allow_websocket {
@@ -93,9 +94,23 @@ fn put_back(headers: &mut HeaderMap) {
 }
 
 impl Admitted<'_> {
+    /// Makes the call, as what it is.
+    pub(crate) async fn make_or_shake_hands(
+        self,
+        request: Request<RequestBody>,
+        handshake: Option<Handshake>,
+        connection: &Arc<ConnectionState>,
+    ) -> Answer {
+        match handshake {
+            None => self.make(request, connection).await,
+            // In a box: few calls are, and the others should not carry its size.
+            Some(handshake) => Box::pin(self.shake_hands(request, handshake, connection)).await,
+        }
+    }
+
     /// Makes the call. If the service agrees, the connection becomes a tunnel once the answer is
     /// written; whatever else it says is passed on as any answer.
-    pub(crate) async fn shake_hands(
+    async fn shake_hands(
         self,
         mut request: Request<RequestBody>,
         handshake: Handshake,

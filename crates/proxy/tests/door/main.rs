@@ -20,4 +20,5 @@ mod stalls;
 mod streams;
 mod upstream_faults;
 mod websocket;
+mod websocket_ends;
 mod world;
