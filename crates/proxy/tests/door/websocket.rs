@@ -140,6 +140,10 @@ async fn a_socket_that_is_not_allowed_is_refused_and_nothing_leaves() {
 #[tokio::test]
 async fn the_usual_checks_come_first() {
     let world = patient().await;
+    // A web page may open sockets to anywhere: it needs a token.
+    let from_a_page = [&ASK[..], &[("origin", "https://page.example")]].concat();
+    let answer = world.get_with("/proxy/ws/ws/raw", &from_a_page).await;
+    check_answer(&answer, 401, "UNAUTHENTICATED");
     world.rule(RuleType::MethodRestriction, json!({"allow": ["POST"]}));
     let answer = world.get_with("/proxy/ws/ws/raw", &ASK).await;
     check_answer(&answer, 403, "METHOD_RESTRICTED");
@@ -232,8 +236,8 @@ async fn what_was_sent_before_a_close_still_arrives() {
     assert_eq!((&facts["bytes_in"], &facts["bytes_out"]), (&json!(300_000), &json!(300_000)));
 }
 
-#[tokio::test]
-async fn an_upstream_that_breaks_off_is_on_the_record_as_that() {
+/// Both ends of an open tunnel, in the test's hands.
+pub(crate) async fn both_ends() -> (World, TcpStream, TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let world = allowing(&base, ProxyOptions::default()).await;
@@ -243,6 +247,12 @@ async fn an_upstream_that_breaks_off_is_on_the_record_as_that() {
     let head_bytes = b"HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
     upstream.write_all(head_bytes).await.unwrap();
     head(&mut client).await;
+    (world, client, upstream)
+}
+
+#[tokio::test]
+async fn an_upstream_that_breaks_off_is_on_the_record_as_that() {
+    let (world, mut client, upstream) = both_ends().await;
     upstream.set_zero_linger().unwrap();
     drop(upstream);
     let mut rest = Vec::new();

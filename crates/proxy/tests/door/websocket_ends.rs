@@ -7,7 +7,7 @@ use agentguard_proxy::ProxyOptions;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::websocket::{allowing, expect, open, patient, tunnel_row};
+use crate::websocket::{allowing, both_ends, expect, open, patient, tunnel_row};
 use crate::world::World;
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -64,6 +64,42 @@ async fn a_kill_cuts_a_socket_whose_client_does_not_read() {
     assert_eq!(row.block_reason, Some("KILL_SWITCH_GLOBAL"));
     world.upstream.wait_open_streams(0, LIMIT).await;
     drop(client);
+}
+
+#[tokio::test]
+async fn a_kill_takes_back_what_the_service_has_not_got_yet() {
+    let (world, mut client, mut upstream) = both_ends().await;
+    // More than the system holds for a service that does not read.
+    let pushing = tokio::spawn(async move {
+        let zeroes = vec![0; 1024 * 1024];
+        let mut pushed = 0;
+        while client.write_all(&zeroes).await.is_ok() {
+            pushed += zeroes.len();
+        }
+        pushed
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!pushing.is_finished());
+    world.kill(Scope::Global);
+    let (row, facts) = tunnel_row(&world).await;
+    assert_eq!(row.block_reason, Some("KILL_SWITCH_GLOBAL"));
+    pushing.await.unwrap();
+    let mut got = Vec::new();
+    let read = tokio::time::timeout(LIMIT, upstream.read_to_end(&mut got)).await.unwrap();
+    assert!(read.is_err(), "a socket that was cut must not look closed");
+    let passed = usize::try_from(facts["bytes_in"].as_u64().unwrap()).unwrap();
+    assert!(got.len() < passed, "all {passed} bytes were still delivered");
+}
+
+#[tokio::test]
+async fn a_client_that_vanishes_takes_its_socket_along() {
+    let (world, client, mut upstream) = both_ends().await;
+    client.set_zero_linger().unwrap();
+    drop(client);
+    let mut got = Vec::new();
+    let _ = tokio::time::timeout(LIMIT, upstream.read_to_end(&mut got)).await.unwrap();
+    let (row, facts) = tunnel_row(&world).await;
+    assert_eq!((&facts["ended"], row.block_reason), (&json!("client_gone"), None));
 }
 
 /// What the upstream could send until nothing moved any more: buffers are full all the way.
