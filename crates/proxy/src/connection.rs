@@ -20,6 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use crate::door::Door;
 use crate::head_scan::Malformed;
@@ -156,9 +157,31 @@ pub(crate) async fn serve(
     closing: Arc<Closing>,
 ) {
     let state = ConnectionState::new(client_ip, door.options().upstream_timeout);
-    let io = TokioIo::new(Socket::new(stream, Arc::clone(&state), Arc::clone(&door)));
+    let socket = Socket::new(stream, Arc::clone(&state), Arc::clone(&door));
+    let mut bell = pin!(Arc::clone(&closing.bell).notified_owned());
+    if let Err(error) = speak_http(socket, &state, &door, &closing, bell.as_mut()).await {
+        tracing::debug!(%error, %client_ip, "a client's connection ended early");
+    }
+    // Here and not in a task of its own: a tunnel has its connection's slot, and ends with it.
+    let tunnel = state.tunnel.lock().take();
+    if let Some(tunnel) = tunnel
+        && !state.is_cut()
+    {
+        tunnel.run(&state, &closing, bell).await;
+    }
+}
+
+/// Serves requests. When this returns, hyper has let go of the socket: closed it, or handed it to the
+/// tunnel that the connection becomes. (A tunnel waits for that, and would wait for ever otherwise.)
+async fn speak_http(
+    socket: Socket,
+    state: &Arc<ConnectionState>,
+    door: &Arc<Door>,
+    closing: &Closing,
+    mut bell: Pin<&mut OwnedNotified>,
+) -> hyper::Result<()> {
     let service = service_fn(|request| {
-        let (door, state) = (Arc::clone(&door), Arc::clone(&state));
+        let (door, state) = (Arc::clone(door), Arc::clone(state));
         async move {
             let mut answer = door.answer(&state, request).await;
             let switches = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -173,12 +196,11 @@ pub(crate) async fn serve(
         .header_read_timeout(limits::HEAD_TIMEOUT)
         .max_header_size(limits::HEAD_BYTES_MAX)
         .max_buf_size(limits::READ_BUFFER_BYTES_MAX)
-        .serve_connection(io, service)
+        .serve_connection(TokioIo::new(socket), service)
         .with_upgrades();
     let mut connection = pin!(connection);
-    let mut bell = pin!(Arc::clone(&closing.bell).notified_owned());
     let (mut listening, mut told) = (false, false);
-    let ended = poll_fn(|context| {
+    poll_fn(|context| {
         // Registered once: the task stays the same, so the bell wakes it whenever it rings, and the
         // flag is cheaper to look at than the bell.
         if !listening {
@@ -193,16 +215,6 @@ pub(crate) async fn serve(
             return Poll::Ready(Ok(()));
         }
         connection.as_mut().poll(context)
-    });
-    if let Err(error) = ended.await {
-        tracing::debug!(%error, %client_ip, "a client's connection ended early");
-    }
-    // Here and not in a task of its own: a tunnel has its connection's slot, and ends with it. The
-    // bell above is still registered with this task.
-    let tunnel = state.tunnel.lock().take();
-    if let Some(tunnel) = tunnel
-        && !state.is_cut()
-    {
-        tunnel.run(&state, &closing).await;
-    }
+    })
+    .await
 }

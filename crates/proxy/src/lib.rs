@@ -3,7 +3,8 @@
 //! ```text
 //! listen ─► connection ─► door ─► request (facts) ─► gate.identify
 //!                           ├─► routes (service, path, destination guard) ─► amount ─► gate.admit
-//!                           └─► forward (egress, with the permit) ─► stream ─► permit.settle
+//!                           ├─► forward (egress, with the permit) ─► stream ─► permit.settle
+//!                           └─► upgrade (a WebSocket's handshake) ──► tunnel ─► permit.settle
 //! ```
 //!
 //! Here live the listener, what of a request passes and what not, where requests name money, and the

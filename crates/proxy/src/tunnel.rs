@@ -19,6 +19,7 @@ use http::StatusCode;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Instant, Sleep};
 
 use crate::connection::{Closing, ConnectionState};
@@ -65,7 +66,12 @@ enum Side {
 
 impl Tunnel {
     /// Copies until the end, whoever brings it about.
-    pub(crate) async fn run(self, state: &ConnectionState, closing: &Closing) {
+    pub(crate) async fn run(
+        self,
+        state: &ConnectionState,
+        closing: &Closing,
+        mut bell: Pin<&mut OwnedNotified>,
+    ) {
         let Self { client, upstream, mut ledger, idle_limit } = self;
         // There at once: the answer is written. What came behind the request comes along.
         let parts = client.await.ok().and_then(|io| io.downcast::<TokioIo<Socket>>().ok());
@@ -83,7 +89,8 @@ impl Tunnel {
                 let reason = ledger.stopped().unwrap_or(Reason::KillSwitchGlobal);
                 return Poll::Ready(End::Stopped(reason));
             }
-            if closing.is_told() {
+            // The bell wakes this task; the flag says that it rang, also if that was before.
+            if bell.as_mut().poll(context).is_ready() || closing.is_told() {
                 return Poll::Ready(End::GateEnds);
             }
             flow.poll(context)

@@ -73,11 +73,11 @@ impl Handshake {
 
 /// What asks for another protocol, or for another version of this one, is left as it is.
 fn asks(parts: &Parts) -> bool {
-    let mut protocols = parts.headers.get_all(UPGRADE).iter();
-    let only = protocols.next().filter(|_| protocols.next().is_none());
+    let asks_for = |name: &HeaderValue| name.as_bytes().eq_ignore_ascii_case(WEBSOCKET);
     parts.method == Method::GET
         && parts.version == Version::HTTP_11
-        && only.is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(WEBSOCKET))
+        && parts.headers.get(UPGRADE).is_some_and(asks_for)
+        && parts.headers.get_all(UPGRADE).iter().count() == 1
         && names_upgrade(&parts.headers)
 }
 

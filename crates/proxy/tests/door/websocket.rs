@@ -42,7 +42,7 @@ pub(crate) async fn patient() -> World {
 }
 
 /// Asks for a socket, with these bytes right behind the request.
-async fn ask(world: &World, path: &str, headers: &str, behind: &[u8]) -> TcpStream {
+pub(crate) async fn ask(world: &World, path: &str, headers: &str, behind: &[u8]) -> TcpStream {
     let mut stream = connect(world.addr).await;
     let mut wire = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}");
     for (name, value) in ASK {

@@ -1,5 +1,6 @@
 //! How WebSockets end: by a switch, silence, a side that does not read, and the gate's end.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use agentguard_gate::Scope;
@@ -7,7 +8,7 @@ use agentguard_proxy::ProxyOptions;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::websocket::{allowing, both_ends, expect, open, patient, tunnel_row};
+use crate::websocket::{allowing, ask, both_ends, expect, open, patient, tunnel_row};
 use crate::world::World;
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -100,6 +101,26 @@ async fn a_client_that_vanishes_takes_its_socket_along() {
     let _ = tokio::time::timeout(LIMIT, upstream.read_to_end(&mut got)).await.unwrap();
     let (row, facts) = tunnel_row(&world).await;
     assert_eq!((&facts["ended"], row.block_reason), (&json!("client_gone"), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_go_at_any_moment_leave_nothing_open() {
+    let mut world = patient().await;
+    for n in 0..200 {
+        let client = ask(&world, "/proxy/ws/ws/raw", "", b"early").await;
+        // From before the call is admitted to after the tunnel stands.
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_micros(n * 10) {
+            tokio::task::yield_now().await;
+        }
+        client.set_zero_linger().unwrap();
+    }
+    let ended = world.shut_down();
+    tokio::time::timeout(LIMIT, ended).await.unwrap().unwrap();
+    world.upstream.wait_open_streams(0, LIMIT).await;
+    let admitted = usize::try_from(world.record.intents.load(Ordering::SeqCst)).unwrap();
+    assert_eq!(world.rows(admitted).await.len(), admitted, "each is settled once");
+    assert_eq!(world.spent().1.micros(), 0);
 }
 
 /// What the upstream could send until nothing moved any more: buffers are full all the way.
