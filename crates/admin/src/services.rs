@@ -24,6 +24,7 @@ pub(crate) struct ServicePatch {
     kind: Option<String>,
     allow_private: Option<bool>,
     insecure_skip_tls_verify: Option<bool>,
+    allow_websocket: Option<bool>,
     ca_file: Option<String>,
     /// Taken in and never given out.
     credential: Option<Given>,
@@ -157,6 +158,7 @@ fn changed(
     service.allow_private = patch.allow_private.unwrap_or(service.allow_private);
     service.insecure_skip_tls_verify =
         patch.insecure_skip_tls_verify.unwrap_or(service.insecure_skip_tls_verify);
+    service.allow_websocket = patch.allow_websocket.unwrap_or(service.allow_websocket);
     if let Some(file) = patch.ca_file.take() {
         service.ca_file = ca_file(file)?;
     }
@@ -206,6 +208,7 @@ fn blank(alias: String, base_url: Url) -> Service {
         base_url,
         allow_private: false,
         insecure_skip_tls_verify: false,
+        allow_websocket: false,
         ca_file: None,
         credential_env: None,
         timeout_sec: None,

@@ -101,6 +101,47 @@ async fn curl_sees_a_refusal_with_its_rule_and_remedy() {
     assert_eq!(serde_json::from_str::<Value>(&paid).unwrap()["amount"], 100);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curl_sends_a_large_body_when_it_hears_continue() {
+    let (gate, upstream) = start("generic").await;
+    let body = std::env::temp_dir().join(format!("agentguard-large-{}", std::process::id()));
+    std::fs::write(&body, vec![b'x'; 5_000_000]).unwrap();
+    let data = format!("@{}", body.display());
+    let url = format!("{}/echo", gate.proxy_url("generic"));
+    // Without a 100 it waits longer than the call may take.
+    let wait = ["--expect100-timeout", "30", "-H", "Expect: 100-continue"];
+    let said = curl(&[&["-s", &url, "--data-binary", &data][..], &wait].concat());
+    std::fs::remove_file(&body).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["body_len"], 5_000_000);
+    assert!(upstream.requests()[0].headers.get("expect").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_websocket_client_speaks_through_the_gate_where_it_is_allowed() {
+    let (gate, upstream) = start("generic").await;
+    gate.serve("other", "generic", &upstream);
+    gate.cli_json(&["service", "set", "generic", "--allow-websocket", "--json"]);
+    let url = |alias: &str| format!("{}/ws/echo", gate.proxy_url(alias)).replace("http:", "ws:");
+    let agent = gate.cli_json(&["agent", "add", "socket-user", "--json"]);
+    let token = agent["token"].as_str().unwrap().to_owned();
+    let args = vec![url("generic"), url("other"), token];
+    let output = python_task(include_str!("sdk/websocket_flow.py"), args, Vec::new()).await;
+    assert!(output.status.success(), "{}", process::show(&output));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&said["close_code"], &said["refused"]), (&1000.into(), &400.into()), "{said}");
+    assert_eq!(said["said"]["error"]["details"]["why"], "websocket_not_allowed");
+    upstream.wait_open_streams(0, std::time::Duration::from_secs(10)).await;
+    let stats = upstream.stats();
+    assert_eq!((stats.requests, stats.guard_tokens_seen), (1, 0));
+    let rows = gate.cli(&["logs", "export", "--format", "jsonl", "--decision", "allow"]);
+    let rows = String::from_utf8(rows.stdout).unwrap();
+    let row: Value = serde_json::from_str(rows.lines().last().unwrap()).unwrap();
+    let facts = row.get("facts").unwrap_or_else(|| panic!("no facts in {row}"));
+    assert_eq!(facts["upgraded"], "websocket", "{row}");
+    let counted = (facts["bytes_in"].as_u64(), facts["bytes_out"].as_u64());
+    assert_eq!(counted, (Some(stats.websocket_bytes_in), Some(stats.websocket_bytes_out)));
+}
+
 async fn start(kind: &str) -> (GateProcess, Upstream) {
     let upstream = Upstream::start().await;
     let gate = GateProcess::start(env!("CARGO_BIN_EXE_agentguard"), GateConfig::new());

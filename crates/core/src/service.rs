@@ -78,6 +78,9 @@ pub struct Service {
     /// The operator switched certificate checks off: for tests only.
     #[serde(default)]
     pub insecure_skip_tls_verify: bool,
+    /// The operator lets WebSockets be opened here, whose bytes are counted and not read.
+    #[serde(default)]
+    pub allow_websocket: bool,
     /// A PEM file with further roots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<String>,

@@ -208,6 +208,7 @@ fn service(alias: &str, base_url: &str) -> Service {
         kind: ServiceKind::Generic,
         allow_private: false,
         insecure_skip_tls_verify: false,
+        allow_websocket: false,
         ca_file: None,
         credential_env: None,
         timeout_sec: None,

@@ -29,7 +29,7 @@ use crate::tls::ClientTls;
 #[derive(Debug, Clone)]
 pub(crate) struct Connector(pub(crate) Arc<Route>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) guard: Arc<Guard>,
     pub(crate) destination: Destination,

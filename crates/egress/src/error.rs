@@ -95,6 +95,9 @@ pub enum SendError {
     /// The path or query cannot be put into a URI. Nothing was sent.
     #[error("building the request to `{destination}`: its path cannot be sent")]
     Malformed { destination: Arc<str> },
+    /// It said that it changes the protocol, and the connection was gone.
+    #[error("speaking to `{destination}`: the connection broke when its protocol was changed")]
+    NotSwitched { destination: Arc<str> },
     #[error("speaking to `{destination}`: the connection broke before the response")]
     Broken { destination: Arc<str>, source: hyper_util::client::legacy::Error },
 }
@@ -109,7 +112,7 @@ impl SendError {
             | Self::ConnectFailed { .. }
             | Self::Tls(_)
             | Self::Malformed { .. } => false,
-            Self::Timeout { .. } | Self::Broken { .. } => true,
+            Self::Timeout { .. } | Self::NotSwitched { .. } | Self::Broken { .. } => true,
         }
     }
 

@@ -20,6 +20,7 @@ mod error;
 mod guard;
 pub mod limits;
 mod resolver;
+mod switched;
 mod tls;
 mod upstream;
 
@@ -31,6 +32,7 @@ pub use dial::dial;
 pub use error::{ApproveError, DialError, DnsCause, DnsError, SendError, TlsError};
 pub use guard::Guard;
 pub use resolver::{Resolver, Resolving, SystemResolver};
+pub use switched::{Switch, Switched};
 pub use tls::{
     CaFileError, ClientTls, ExtraRoots, InsecureSkipTlsVerify, PlatformRoots, TlsSetupError,
     VerifiedTls,

@@ -154,6 +154,24 @@ impl ClientTls {
         Ok(Self::InsecureSkipTlsVerify(InsecureSkipTlsVerify { config }))
     }
 
+    /// The same trust, but HTTP/1.1 is all that is offered: a connection that is to change its protocol
+    /// cannot be one of HTTP/2.
+    pub(crate) fn http1_only(&self) -> Self {
+        let limited = |config: &ClientConfig| {
+            let mut config = config.clone();
+            config.alpn_protocols = vec![HTTP1.to_vec()];
+            Arc::new(config)
+        };
+        match self {
+            Self::Verified(VerifiedTls { config, roots }) => {
+                Self::Verified(VerifiedTls { config: limited(config), roots: *roots })
+            }
+            Self::InsecureSkipTlsVerify(InsecureSkipTlsVerify { config }) => {
+                Self::InsecureSkipTlsVerify(InsecureSkipTlsVerify { config: limited(config) })
+            }
+        }
+    }
+
     /// What stands in the way before anything is dialled.
     pub(crate) fn check_usable(&self) -> Result<(), TlsError> {
         match self {
@@ -179,7 +197,8 @@ impl ClientTls {
 }
 
 /// HTTP/2 first, since one connection then carries all requests to a service.
-const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+const ALPN: [&[u8]; 2] = [b"h2", HTTP1];
+const HTTP1: &[u8] = b"http/1.1";
 
 type Versions = rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>;
 type Verified = rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>;

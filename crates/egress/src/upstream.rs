@@ -10,15 +10,15 @@
 use std::error::Error;
 use std::fmt;
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agentguard_core::net::{Blocked, Destination, Exceptions, Scheme};
 use agentguard_gate::Permit;
 use http::header::HOST;
 use http::uri::{Authority, PathAndQuery, Uri};
-use http::{HeaderValue, Request, Response, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -30,11 +30,14 @@ use crate::dial::{Connect, TcpConnect};
 use crate::error::{ApproveError, SendError};
 use crate::guard::Guard;
 use crate::limits;
+use crate::switched::{Switch, Switched};
 use crate::tls::ClientTls;
 
 /// The client of one service. The body type is a parameter so that no request has to box its body.
 pub struct Upstream<B> {
     client: Client<Connector, B>,
+    /// For calls that ask for another protocol. Made with the first such call: few services have one.
+    switching: OnceLock<Client<Connector, B>>,
     route: Arc<Route>,
     /// The guard's changes up to which this destination's name is known to be open.
     judged_changes: AtomicU64,
@@ -116,6 +119,7 @@ where
         let judged_changes = AtomicU64::new(u64::MAX);
         Ok(Self {
             client,
+            switching: OnceLock::new(),
             route,
             judged_changes,
             scheme,
@@ -155,19 +159,60 @@ where
     /// `send` without its proof, for this crate's own tests.
     pub(crate) async fn forward(
         &self,
+        request: Request<B>,
+    ) -> Result<Response<Incoming>, SendError> {
+        self.bounded(self.exchange(&self.client, request)).await
+    }
+
+    /// Sends a request that asks for another protocol (`Upgrade`), over HTTP/1.1 whatever the service
+    /// prefers, and waits for the response head. The permit is the proof that the gate admitted the
+    /// action.
+    ///
+    /// # Errors
+    /// As `send`.
+    pub async fn switch(&self, _permit: &Permit, request: Request<B>) -> Result<Switch, SendError> {
+        self.switch_over(request).await
+    }
+
+    /// `switch` without its proof, for this crate's own tests.
+    pub(crate) async fn switch_over(&self, request: Request<B>) -> Result<Switch, SendError> {
+        let client = self.switching.get_or_init(|| {
+            let route = Route { tls: self.route.tls.http1_only(), ..Route::clone(&self.route) };
+            pooled_client(Connector(Arc::new(route)))
+        });
+        self.bounded(async {
+            let mut response = self.exchange(client, request).await?;
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                return Ok(Switch::Answered(response));
+            }
+            let switched = Switched::take(&mut response).await;
+            let switched = switched
+                .ok_or_else(|| SendError::NotSwitched { destination: Arc::clone(&self.name) })?;
+            Ok(Switch::Switched(response.map(drop), switched))
+        })
+        .await
+    }
+
+    async fn exchange(
+        &self,
+        client: &Client<Connector, B>,
         mut request: Request<B>,
     ) -> Result<Response<Incoming>, SendError> {
-        let destination = || Arc::clone(&self.name);
         self.judge_changes().map_err(SendError::Blocked)?;
         self.address(&mut request)
-            .map_err(|()| SendError::Malformed { destination: destination() })?;
-        match tokio::time::timeout(self.head_timeout, self.client.request(request)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(SendError::from_client(error, &self.name)),
-            Err(_) => {
-                Err(SendError::Timeout { destination: destination(), after: self.head_timeout })
-            }
-        }
+            .map_err(|()| SendError::Malformed { destination: Arc::clone(&self.name) })?;
+        let response = client.request(request).await;
+        response.map_err(|error| SendError::from_client(error, &self.name))
+    }
+
+    async fn bounded<T>(
+        &self,
+        work: impl Future<Output = Result<T, SendError>>,
+    ) -> Result<T, SendError> {
+        let after = self.head_timeout;
+        tokio::time::timeout(after, work).await.unwrap_or_else(|_| {
+            Err(SendError::Timeout { destination: Arc::clone(&self.name), after })
+        })
     }
 
     /// A name that is blocked from now on must not go on over connections from before. One atomic

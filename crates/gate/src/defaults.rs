@@ -47,6 +47,7 @@ pub fn built_in_services() -> Vec<Service> {
                 kind: *kind,
                 allow_private: false,
                 insecure_skip_tls_verify: false,
+                allow_websocket: false,
                 ca_file: None,
                 credential_env: None,
                 timeout_sec: None,

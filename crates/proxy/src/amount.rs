@@ -17,12 +17,14 @@ use agentguard_core::action::{Unpriced, Unreadable};
 use agentguard_core::service::ServiceKind;
 use agentguard_core::{Amount, MicroUsd, Money, PriceTable};
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, UPGRADE};
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{HeaderMap, Method};
 
 use crate::intents::Touch;
 use crate::path;
 use crate::routes::Route;
+use crate::upgrade::AsksForWebSocket;
 pub(crate) use model::{Api, Plan};
 
 /// How one kind of call names its money.
@@ -78,17 +80,19 @@ const METHOD_OVERRIDES: [&str; 3] =
 
 /// The extractor for a call: the operator's own that fits, or else the one of its kind of service.
 /// `path` is the upstream's whole path.
-pub(crate) fn extractor(
-    route: &Route,
-    method: &Method,
-    headers: &HeaderMap,
-    path: &str,
-) -> Option<Extractor> {
+pub(crate) fn extractor(route: &Route, parts: &Parts, path: &str) -> Option<Extractor> {
+    let (method, headers) = (&parts.method, &parts.headers);
     let below = path.strip_prefix(route.base_path.as_str()).unwrap_or(path);
-    match custom::find(&route.extractors, method, headers, below) {
-        Some(own) => Some(Extractor::Custom(Box::new(own.clone()))),
-        None => of_kind(route.service.kind, method, headers, path),
+    if let Some(own) = custom::find(&route.extractors, method, headers, below) {
+        return Some(Extractor::Custom(Box::new(own.clone())));
     }
+    let kind = route.service.kind;
+    // Over a connection of its own, anything could be asked for.
+    let is_model = matches!(kind, ServiceKind::Openai | ServiceKind::Anthropic);
+    if is_model && parts.extensions.get::<AsksForWebSocket>().is_some() {
+        return Some(Extractor::Uncounted);
+    }
+    of_kind(kind, method, headers, path)
 }
 
 fn of_kind(
@@ -100,10 +104,6 @@ fn of_kind(
     let found = match kind {
         ServiceKind::Stripe => stripe::call(&path::loosely(path)).map(Extractor::Stripe),
         ServiceKind::GoogleAds => google_ads::call(&path::loosely(path)).map(Extractor::GoogleAds),
-        // Over a connection of its own, anything could be asked for.
-        ServiceKind::Openai | ServiceKind::Anthropic if headers.contains_key(UPGRADE) => {
-            return Some(Extractor::Uncounted);
-        }
         ServiceKind::Openai | ServiceKind::Anthropic => model::call(kind, &path::loosely(path))
             .map(|api| api.map_or(Extractor::Uncounted, Extractor::Model)),
         ServiceKind::Generic => None,

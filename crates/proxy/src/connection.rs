@@ -12,19 +12,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use agentguard_gate::StopWatch;
-use http::HeaderValue;
 use http::header::CONNECTION;
+use http::{HeaderValue, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use crate::door::Door;
 use crate::head_scan::Malformed;
 use crate::limits;
 use crate::socket::Socket;
+use crate::tunnel::Tunnel;
 
 /// What is shared along one connection. All of it runs in one task: nothing here is contended.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct ConnectionState {
     answering: AtomicBool,
     /// How long the client may leave what is written to it unread, in milliseconds.
     stall_limit_ms: AtomicU64,
+    /// What the connection becomes when the answer under way is written.
+    tunnel: Mutex<Option<Box<Tunnel>>>,
     /// The kill switch of the stream under way. Held here and not in its body, because a body is not
     /// polled while a client does not read, and such a stream must end too.
     watch: Mutex<Pin<Box<Option<StopWatch>>>>,
@@ -52,6 +56,7 @@ impl ConnectionState {
             cut: AtomicBool::new(false),
             answering: AtomicBool::new(false),
             stall_limit_ms: AtomicU64::new(millis(stall_limit)),
+            tunnel: Mutex::new(None),
             watch: Mutex::new(Box::pin(None)),
         })
     }
@@ -110,7 +115,11 @@ impl ConnectionState {
         self.watch.lock().as_mut().set(None);
     }
 
-    fn poll_stopped(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn set_tunnel(&self, tunnel: Tunnel) {
+        *self.tunnel.lock() = Some(Box::new(tunnel));
+    }
+
+    pub(crate) fn poll_stopped(&self, context: &mut Context<'_>) -> Poll<()> {
         match self.watch.lock().as_mut().as_pin_mut() {
             Some(watch) => watch.poll(context).map(drop),
             None => Poll::Pending,
@@ -134,6 +143,10 @@ impl Closing {
         self.told.store(true, Ordering::SeqCst);
         self.bell.notify_waiters();
     }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.load(Ordering::SeqCst)
+    }
 }
 
 /// Serves a connection to its end: the client's, a stop's, or the gate's once its request is done.
@@ -144,12 +157,35 @@ pub(crate) async fn serve(
     closing: Arc<Closing>,
 ) {
     let state = ConnectionState::new(client_ip, door.options().upstream_timeout);
-    let io = TokioIo::new(Socket::new(stream, Arc::clone(&state), Arc::clone(&door)));
+    let socket = Socket::new(stream, Arc::clone(&state), Arc::clone(&door));
+    let mut bell = pin!(Arc::clone(&closing.bell).notified_owned());
+    if let Err(error) = speak_http(socket, &state, &door, &closing, bell.as_mut()).await {
+        tracing::debug!(%error, %client_ip, "a client's connection ended early");
+    }
+    // Here and not in a task of its own: a tunnel has its connection's slot, and ends with it.
+    let tunnel = state.tunnel.lock().take();
+    if let Some(tunnel) = tunnel
+        && !state.is_cut()
+    {
+        tunnel.run(&state, &closing, bell).await;
+    }
+}
+
+/// Serves requests. When this returns, hyper has let go of the socket: closed it, or handed it to the
+/// tunnel that the connection becomes. (A tunnel waits for that, and would wait for ever otherwise.)
+async fn speak_http(
+    socket: Socket,
+    state: &Arc<ConnectionState>,
+    door: &Arc<Door>,
+    closing: &Closing,
+    mut bell: Pin<&mut OwnedNotified>,
+) -> hyper::Result<()> {
     let service = service_fn(|request| {
-        let (door, state) = (Arc::clone(&door), Arc::clone(&state));
+        let (door, state) = (Arc::clone(door), Arc::clone(state));
         async move {
             let mut answer = door.answer(&state, request).await;
-            if state.last.load(Ordering::Relaxed) {
+            let switches = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+            if state.last.load(Ordering::Relaxed) && !switches {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, std::convert::Infallible>(answer)
@@ -160,18 +196,17 @@ pub(crate) async fn serve(
         .header_read_timeout(limits::HEAD_TIMEOUT)
         .max_header_size(limits::HEAD_BYTES_MAX)
         .max_buf_size(limits::READ_BUFFER_BYTES_MAX)
-        .serve_connection(io, service);
+        .serve_connection(TokioIo::new(socket), service)
+        .with_upgrades();
     let mut connection = pin!(connection);
-    let mut bell = pin!(Arc::clone(&closing.bell).notified_owned());
     let (mut listening, mut told) = (false, false);
-    let ended = poll_fn(|context| {
+    poll_fn(|context| {
         // Registered once: the task stays the same, so the bell wakes it whenever it rings, and the
         // flag is cheaper to look at than the bell.
         if !listening {
-            listening =
-                bell.as_mut().poll(context).is_pending() || closing.told.load(Ordering::SeqCst);
+            listening = bell.as_mut().poll(context).is_pending() || closing.is_told();
         }
-        if !told && closing.told.load(Ordering::SeqCst) {
+        if !told && closing.is_told() {
             told = true;
             connection.as_mut().graceful_shutdown();
         }
@@ -180,8 +215,6 @@ pub(crate) async fn serve(
             return Poll::Ready(Ok(()));
         }
         connection.as_mut().poll(context)
-    });
-    if let Err(error) = ended.await {
-        tracing::debug!(%error, %client_ip, "a client's connection ended early");
-    }
+    })
+    .await
 }

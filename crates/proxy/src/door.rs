@@ -26,6 +26,7 @@ use crate::options::ProxyOptions;
 use crate::request::{self, NoTarget, Note, Placed, Target, Visit};
 use crate::respond::{self, Answer};
 use crate::routes::{Route, Routes};
+use crate::upgrade::Handshake;
 use crate::{headers, identity, path};
 
 /// The door: the gate, the services, and its settings.
@@ -156,6 +157,7 @@ impl Door {
             (Err(nowhere), _) => return Ok(no_target(nowhere, *visit)),
             (Ok(_), None) => return Ok(no_method(*visit)),
         };
+        let handshake = Handshake::asked(parts, &body);
         let knock = knock(connection, parts);
         let token_place = identity::place(&parts.headers);
         let mut caller = self.identify(&knock)?;
@@ -192,9 +194,8 @@ impl Door {
                 caller = self.identify(&knock)?;
             }
         }
-        let upstream = placed
-            .route
-            .upstream_with(&mut parts.headers, &token_place)
+        let upstream = Handshake::check(handshake.as_ref(), &placed.route)
+            .and_then(|()| placed.route.upstream_with(&mut parts.headers, &token_place))
             .map_err(|refusal| refused(&caller, visit, &placed, refusal))?;
         let Prepared { amount, body, sent, standing, settling } = prepared;
         let action = visit.action(&method, &placed, amount);
@@ -213,7 +214,7 @@ impl Door {
         let readers = Readers { birth, settling, drains: Arc::clone(&self.drains) };
         let admitted = Admitted { visit: *visit, route, upstream, permit, note, readers };
         let request = self.outgoing(parts, placed.path.clone(), body);
-        Ok(admitted.make(request, connection).await)
+        Ok(admitted.make_or_shake_hands(request, handshake, connection).await)
     }
 
     /// What is no well-formed request, or has been here before.

@@ -48,7 +48,7 @@ pub(crate) struct Readers {
 
 /// Why there is no answer of the upstream.
 #[derive(Debug)]
-struct Failure {
+pub(crate) struct Failure {
     refusal: Refusal,
     spent: Spent,
 }
@@ -81,7 +81,11 @@ impl Admitted<'_> {
         }
     }
 
-    fn pass_on(self, reply: Response<Incoming>, connection: &Arc<ConnectionState>) -> Answer {
+    pub(crate) fn pass_on(
+        self,
+        reply: Response<Incoming>,
+        connection: &Arc<ConnectionState>,
+    ) -> Answer {
         let (mut head, body) = reply.into_parts();
         headers::clean_response(&mut head.headers);
         respond::name(&mut head.headers, self.visit.id);
@@ -108,7 +112,7 @@ impl Admitted<'_> {
         Response::from_parts(head, AnswerBody::Upstream { body })
     }
 
-    fn fail(self, failure: &Failure) -> Answer {
+    pub(crate) fn fail(self, failure: &Failure) -> Answer {
         let reason = failure.refusal.reason;
         self.permit.settle(Outcome {
             status: Some(respond::status(reason)),
@@ -121,7 +125,7 @@ impl Admitted<'_> {
     }
 
     /// What an agent hears, and what it costs it. Causes are for operators: they name addresses.
-    fn failure(&self, error: &SendError) -> Failure {
+    pub(crate) fn failure(&self, error: &SendError) -> Failure {
         let free = |refusal| Failure { refusal, spent: Spent::Nothing };
         let (id, service) = (self.visit.id, &self.route.alias);
         if self.note.sent.broke_off() {
@@ -142,7 +146,7 @@ impl Admitted<'_> {
             }
             SendError::Malformed { .. } => free(Refusal::plain(Reason::Internal)),
             // It was sent, and nobody knows what the upstream made of it.
-            SendError::Broken { .. } => {
+            SendError::NotSwitched { .. } | SendError::Broken { .. } => {
                 let refusal = Refusal::plain(Reason::UpstreamUnreachable);
                 Failure { refusal, spent: Spent::Unknown }
             }
@@ -172,6 +176,11 @@ pub(crate) fn destination_refusal(blocked: &Blocked) -> Refusal {
 }
 
 /// The request may be with the upstream already: it is charged.
-fn stopped_early(reason: Reason) -> Failure {
+pub(crate) fn stopped_early(reason: Reason) -> Failure {
+    unknown(reason)
+}
+
+/// It was sent, and has no end that anybody could vouch for.
+pub(crate) fn unknown(reason: Reason) -> Failure {
     Failure { refusal: Refusal::plain(reason), spent: Spent::Unknown }
 }

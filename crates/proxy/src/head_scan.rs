@@ -11,6 +11,7 @@
 use memchr::memchr;
 
 use crate::limits::HEAD_BYTES_MAX;
+use crate::upgrade::WEBSOCKET;
 
 /// What is wrong with a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +67,9 @@ enum Place {
     Body {
         left_bytes: u64,
     },
-    /// No further head is awaited: a chunked request is the last of its connection, since only a
-    /// second chunk parser could say where it ends.
+    /// No further head is awaited. A chunked request is the last of its connection, since only a
+    /// second chunk parser could say where it ends; and what follows the request for a WebSocket is
+    /// no HTTP, or, if it does not come to one, not read.
     Over,
 }
 
@@ -77,6 +79,7 @@ struct Head {
     request_line: bool,
     length: Option<u64>,
     chunked: bool,
+    websocket: bool,
 }
 
 /// What a piece of the wire said.
@@ -162,7 +165,9 @@ impl HeadScan {
                 }
             }
             (Some(b' ' | b'\t'), true) => Err(Malformed::FoldedLine),
-            (Some(b'c' | b'C' | b't' | b'T'), true) => self.header(text).map(|()| Seen::Nothing),
+            (Some(b'c' | b'C' | b't' | b'T' | b'u' | b'U'), true) => {
+                self.header(text).map(|()| Seen::Nothing)
+            }
             (Some(_), true) => Ok(Seen::Nothing),
         }
     }
@@ -184,6 +189,8 @@ impl HeadScan {
                 return Err(Malformed::TwoCodings);
             }
             self.head.chunked = true;
+        } else if name.eq_ignore_ascii_case(b"upgrade") {
+            self.head.websocket |= value.eq_ignore_ascii_case(WEBSOCKET);
         }
         if self.head.chunked && self.head.length.is_some() {
             return Err(Malformed::LengthAndChunked);
@@ -193,7 +200,7 @@ impl HeadScan {
 
     fn end(&mut self) -> Seen {
         let head = std::mem::take(&mut self.head);
-        if head.chunked {
+        if head.chunked || head.websocket {
             self.place = Place::Over;
             return Seen::Last;
         }
@@ -245,5 +252,14 @@ mod tests {
         check(&format!("{request}GET / HTTP/1.1\n"), Seen::Bad(Malformed::BareLineFeed));
         check("\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Seen::Nothing);
         check("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nanything\n", Seen::Last);
+    }
+
+    #[test]
+    fn what_follows_the_request_for_a_websocket_is_no_head() {
+        let asks = |upgrade: &str| format!("GET / HTTP/1.1\r\n{upgrade}\r\n\r\nframe\n");
+        check(&asks("Upgrade: websocket"), Seen::Last);
+        check(&asks("upgrade:\tWebSocket "), Seen::Last);
+        check(&asks("Upgrade: h2c"), Seen::Bad(Malformed::BareLineFeed));
+        check(&asks("User-Agent: websocket"), Seen::Bad(Malformed::BareLineFeed));
     }
 }

@@ -77,7 +77,7 @@ impl Inspection {
     ) -> Result<Prepared, Refusal> {
         let path = placed.path.path();
         let timeout = placed.route.timeout;
-        let found = amount::extractor(&placed.route, &parts.method, &parts.headers, path);
+        let found = amount::extractor(&placed.route, parts, path);
         let Some(extractor) = found else {
             return passing(body, Planned::plain(Amount::Free), timeout).await;
         };

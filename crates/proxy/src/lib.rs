@@ -3,7 +3,8 @@
 //! ```text
 //! listen ─► connection ─► door ─► request (facts) ─► gate.identify
 //!                           ├─► routes (service, path, destination guard) ─► amount ─► gate.admit
-//!                           └─► forward (egress, with the permit) ─► stream ─► permit.settle
+//!                           ├─► forward (egress, with the permit) ─► stream ─► permit.settle
+//!                           └─► upgrade (a WebSocket's handshake) ──► tunnel ─► permit.settle
 //! ```
 //!
 //! Here live the listener, what of a request passes and what not, where requests name money, and the
@@ -33,6 +34,8 @@ mod routes;
 mod socket;
 mod stall;
 mod stream;
+mod tunnel;
+mod upgrade;
 
 pub use dry_run::{Sample, extract, matching};
 pub use listen::Proxy;

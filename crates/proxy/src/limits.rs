@@ -12,6 +12,14 @@ pub const READ_BUFFER_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 /// 60 s or less, so they are the ones to close it.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
+/// What a tunnel holds of each direction: one TLS record, so that a large message costs few writes.
+/// A slow reader makes the gate hold no more than this.
+pub const TUNNEL_BUFFER_BYTES: usize = 16 * 1024;
+
+/// For the second side of a tunnel to end after the first has. A WebSocket's last frame crosses the
+/// world and back in less than a second.
+pub const TUNNEL_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Pause after a failed accept: out of descriptors is the usual reason, and others must end first.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 

@@ -30,4 +30,4 @@ pub use gate_config::GateConfig;
 pub use gate_process::{GateProcess, StartFailure};
 pub use python::{python, python_task};
 pub use scrape::Scrape;
-pub use upstream::{Recording, Upstream, UpstreamOptions};
+pub use upstream::{Alpn, Recording, Upstream, UpstreamOptions};

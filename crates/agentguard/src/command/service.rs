@@ -17,7 +17,8 @@ Examples:
   agentguard service set billing --base-url https://billing.example.com
   agentguard service set local-model --base-url http://127.0.0.1:11434 --kind openai --allow-private
   agentguard service set openai --credential-env OPENAI_API_KEY
-  agentguard service set billing --timeout-sec 60";
+  agentguard service set billing --timeout-sec 60
+  agentguard service set realtime --base-url https://realtime.example.com --allow-websocket";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
@@ -60,6 +61,9 @@ pub(crate) struct SetArgs {
     /// Do not check its certificate: anybody on the way can read and change what is sent
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     insecure_skip_tls_verify: Option<bool>,
+    /// Let WebSockets be opened to it; their bytes are counted, not read
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    allow_websocket: Option<bool>,
     /// A PEM file with further roots; empty takes it away
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
@@ -115,6 +119,7 @@ fn patch(args: &SetArgs) -> Result<Value, Failure> {
         ("kind", json!(args.kind)),
         ("allow_private", json!(args.allow_private)),
         ("insecure_skip_tls_verify", json!(args.insecure_skip_tls_verify)),
+        ("allow_websocket", json!(args.allow_websocket)),
         ("ca_file", json!(ca_file)),
         ("timeout_sec", json!(args.timeout_sec)),
     ];
@@ -169,7 +174,7 @@ fn list(services: &Value) -> String {
 }
 
 fn options(service: &Value) -> String {
-    let switches = ["allow_private", "insecure_skip_tls_verify"];
+    let switches = ["allow_private", "insecure_skip_tls_verify", "allow_websocket"];
     let on = switches.into_iter().filter(|name| service.get(*name) == Some(&Value::Bool(true)));
     let values =
         ["ca_file", "credential", "credential_env", "timeout_sec"].into_iter().filter_map(|name| {

@@ -134,6 +134,9 @@ fn services_are_set_changed_listed_and_removed() {
     );
     let closed = gate.cli_json(&["service", "set", "local", "--allow-private=false", "--json"]);
     assert_eq!(closed["allow_private"], false);
+    let sockets = gate.cli_json(&["service", "set", "local", "--allow-websocket", "--json"]);
+    assert_eq!(sockets["allow_websocket"], true);
+    assert!(says(&gate, &["service", "list"]).contains("allow_websocket"));
     let insecure = gate.cli(&["service", "set", "local", "--insecure-skip-tls-verify", "--json"]);
     assert!(String::from_utf8_lossy(&insecure.stderr).contains("warning: "));
     let moved =

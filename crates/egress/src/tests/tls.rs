@@ -11,6 +11,7 @@ use tempfile::NamedTempFile;
 use super::fakes::{FakeResolver, allow_private, destination};
 use super::serve::{Server, Speaks, TestCa};
 use crate::error::{SendError, TlsError};
+use crate::switched::Switch;
 use crate::tls::{CaFileError, ClientTls, ExtraRoots, PlatformRoots};
 use crate::upstream::{Upstream, UpstreamConfig};
 
@@ -73,6 +74,29 @@ async fn http1_is_spoken_where_it_does_not() {
         assert_eq!(version, Version::HTTP_11);
         assert_eq!(text, "GET / HTTP/1.1 host=api.example:PORT");
     }
+}
+
+#[tokio::test]
+async fn another_protocol_is_asked_for_over_http1_whatever_is_preferred() {
+    let ca = TestCa::new("ours");
+    let server = Server::start(ca.server(&["127.0.0.1"], &BOTH, |_| {})).await;
+    let url = format!("https://{}", server.address);
+    let mut config = UpstreamConfig::new(destination(&url), trusting(&ca));
+    config.exceptions = allow_private();
+    let guard = FakeResolver::default().guard();
+    let client: Upstream<Empty<Bytes>> = Upstream::new(guard, config).expect("an upstream");
+    for _ in 0..2 {
+        let ordinary = client.forward(Request::new(Empty::new())).await.expect("a response");
+        assert_eq!(ordinary.version(), Version::HTTP_2);
+        match client.switch_over(Request::new(Empty::new())).await.expect("a response") {
+            Switch::Answered(response) => {
+                assert_eq!(response.version(), Version::HTTP_11);
+                response.into_body().collect().await.expect("a body");
+            }
+            switched @ Switch::Switched(..) => panic!("{switched:?}"),
+        }
+    }
+    assert_eq!(server.connections(), 2, "one of each kind");
 }
 
 #[tokio::test]

@@ -230,6 +230,7 @@ pub(crate) fn service(alias: &str, base_url: &str, kind: ServiceKind) -> Service
         kind,
         allow_private: true,
         insecure_skip_tls_verify: false,
+        allow_websocket: false,
         ca_file: None,
         credential_env: None,
         timeout_sec: None,

@@ -45,6 +45,7 @@ pub(crate) struct Call {
     pub(crate) body_len: u64,
     pub(crate) body_sha256: String,
     pub(crate) complete: bool,
+    pub(crate) trailers: HeaderMap,
 }
 
 impl Call {
@@ -64,10 +65,11 @@ impl Call {
         };
         let mut body_len = 0_u64;
         let mut complete = true;
+        let mut trailers = HeaderMap::new();
         while !incoming.is_end_stream() {
             match incoming.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => {
                         body_len += data.len() as u64;
                         if let Some(hash) = &mut hash {
                             hash.update(&data);
@@ -76,7 +78,8 @@ impl Call {
                             kept.extend_from_slice(&data);
                         }
                     }
-                }
+                    Err(frame) => trailers = frame.into_trailers().unwrap_or_default(),
+                },
                 Some(Err(_)) => {
                     complete = false;
                     break;
@@ -94,6 +97,7 @@ impl Call {
             body_len,
             body_sha256: hash.map(|hash| hex(&hash.finalize())).unwrap_or_default(),
             complete,
+            trailers,
         };
         call.record(ledger, recording);
         call

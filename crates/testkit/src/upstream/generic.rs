@@ -2,7 +2,7 @@
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/echo` | method, path, raw query, headers as pairs, body length and SHA-256 |
+//! | `/echo` | method, path, raw query, headers and trailers as pairs, body length and SHA-256 |
 //! | `/bytes/{n}` | `n` bytes with a length |
 //! | `/status/{code}` | that status |
 //! | `/slow-head/{ms}` | the head after `ms` |
@@ -10,9 +10,11 @@
 //! | `/reset` | a head, a few bytes, then a reset of the connection |
 //! | `/short` | says 1000 bytes, sends 10 and closes |
 //! | `/stream?events=&interval_ms=` | server-sent events, endless without `events` |
+//! | `/goaway` | an answer, after which the connection takes no more requests (HTTP/2: GOAWAY) |
 //! | `/trailers` | chunked with a trailer `x-checksum` (when the client says `TE: trailers`) |
 //! | `/redirect?to=&code=` | a redirect, 302 unless told |
 //! | `/gzip` | a gzip body of 1024 bytes `a` |
+//! | `/gzip-bomb/{mib}` | a gzip body that unpacks to `mib` MiB of zeroes, at 1 to 158 |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,16 +26,20 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use super::call::{Answer, BrokenOff, Call, full, json as json_answer, streamed};
 use super::ledger::Ledger;
 use super::route::{delay, header_pairs};
+use super::serve::Wishes;
 use super::sse::{self, Count, Events};
 
 /// Larger answers come from `/stream`; this bounds the memory of one answer.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Shared by all `/bytes` answers up to its size, so that load runs measure the proxy.
 static ZEROES: [u8; 64 * 1024] = [b'0'; 64 * 1024];
+/// One unpacked answer must not fill the machine of whoever unpacks it by mistake in a test.
+const GZIP_BOMB_MIB_MAX: usize = 1024;
 const BINARY: &str = "application/octet-stream";
 /// A forwarder must see the first bytes before the connection breaks; both ends are local.
 const BREAK_AFTER: Duration = Duration::from_millis(20);
@@ -42,7 +48,7 @@ pub(crate) async fn answer(
     call: &Call,
     ledger: &Arc<Ledger>,
     parts: &[&str],
-    reset: &Arc<AtomicBool>,
+    wishes: &Wishes,
 ) -> Answer {
     match parts {
         ["echo", ..] => echo(call),
@@ -59,12 +65,14 @@ pub(crate) async fn answer(
             (Ok(chunks), Ok(ms)) => slow_body(call, ledger, chunks, ms),
             _ => not_found(chunks),
         },
-        ["reset"] => reset_later(reset),
+        ["reset"] => reset_later(&wishes.reset),
+        ["goaway"] => go_away(&wishes.leave),
         ["short"] => short(),
         ["stream"] => ticks(call, ledger),
         ["trailers"] => trailers(),
         ["redirect"] => redirect(call),
         ["gzip"] => gzip(),
+        ["gzip-bomb", mib] => mib.parse().map_or_else(|_| not_found(mib), gzip_bomb),
         _ => not_found(call.path()),
     }
 }
@@ -84,6 +92,7 @@ fn echo(call: &Call) -> Answer {
             "path": call.path(),
             "query": call.uri.query(),
             "headers": header_pairs(&call.headers),
+            "trailers": header_pairs(&call.trailers),
             "body_len": call.body_len,
             "body_sha256": call.body_sha256,
             "complete": call.complete,
@@ -129,6 +138,12 @@ fn slow_body(call: &Call, ledger: &Arc<Ledger>, chunks: u64, ms: u64) -> Answer 
 fn reset_later(reset: &Arc<AtomicBool>) -> Answer {
     reset.store(true, Relaxed);
     ten_bytes_then_break()
+}
+
+/// What is under way on this connection is still answered.
+fn go_away(leave: &Notify) -> Answer {
+    leave.notify_one();
+    json_answer(StatusCode::OK, &json!({"leaving": true}))
 }
 
 /// Too few bytes for the length in the head; the connection is closed in order.
@@ -202,4 +217,62 @@ fn gzip() -> Answer {
     let mut answer = full(StatusCode::OK, "text/plain", Bytes::from(body));
     answer.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     answer
+}
+
+/// One block of fixed codes: a zero, and then "the last 258 bytes once more" in 13 bits each.
+fn gzip_bomb(mib: usize) -> Answer {
+    const RUN: usize = 258;
+    let plain_bytes = mib.min(GZIP_BOMB_MIB_MAX) * 1024 * 1024;
+    let mut bits = Bits::default();
+    // The last block, with fixed codes.
+    bits.push(0b1, 1);
+    bits.push(0b01, 2);
+    // Codes go out with their first bit first: these are written backwards.
+    let zero = |bits: &mut Bits| bits.push(0b0000_1100, 8);
+    let runs = plain_bytes.saturating_sub(1) / RUN;
+    for _ in 0..plain_bytes - runs * RUN {
+        zero(&mut bits);
+    }
+    for _ in 0..runs {
+        bits.push(0b1010_0011, 8);
+        bits.push(0, 5);
+    }
+    bits.push(0, 7);
+    let zeroes = vec![0; 1024 * 1024];
+    let mut sum = crc32fast::Hasher::new();
+    (0..mib.min(GZIP_BOMB_MIB_MAX)).for_each(|_| sum.update(&zeroes));
+    let mut body = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    body.extend(bits.bytes());
+    body.extend_from_slice(&sum.finalize().to_le_bytes());
+    body.extend_from_slice(&u32::try_from(plain_bytes).unwrap_or(u32::MAX).to_le_bytes());
+    let mut answer = full(StatusCode::OK, "application/json", Bytes::from(body));
+    answer.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    answer
+}
+
+/// Bits as deflate packs them: from the lowest up.
+#[derive(Default)]
+struct Bits {
+    whole: Vec<u8>,
+    part: u32,
+    count: u32,
+}
+
+impl Bits {
+    fn push(&mut self, bits: u32, count: u32) {
+        self.part |= bits << self.count;
+        self.count += count;
+        while self.count >= 8 {
+            self.whole.push(self.part.to_le_bytes()[0]);
+            self.part >>= 8;
+            self.count -= 8;
+        }
+    }
+
+    fn bytes(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.push(0, 8 - self.count);
+        }
+        self.whole
+    }
 }

@@ -112,6 +112,9 @@ pub struct Stats {
     pub output_tokens: u64,
     pub streams_opened: u64,
     pub open_streams: u64,
+    /// Bytes of WebSockets, as read from and written to them.
+    pub websocket_bytes_in: u64,
+    pub websocket_bytes_out: u64,
     /// Requests that carried `ag_live_` in a header or the URL. Anything but 0 is a leak.
     pub guard_tokens_seen: u64,
 }
@@ -135,6 +138,8 @@ impl Stats {
             "output_tokens": self.output_tokens,
             "streams_opened": self.streams_opened,
             "open_streams": self.open_streams,
+            "websocket_bytes_in": self.websocket_bytes_in,
+            "websocket_bytes_out": self.websocket_bytes_out,
             "guard_tokens_seen": self.guard_tokens_seen,
         })
     }
@@ -175,6 +180,8 @@ pub(crate) struct Ledger {
     pub(crate) input_tokens: AtomicU64,
     pub(crate) output_tokens: AtomicU64,
     pub(crate) guard_tokens_seen: AtomicU64,
+    pub(crate) websocket_bytes_in: AtomicU64,
+    pub(crate) websocket_bytes_out: AtomicU64,
     requests: AtomicU64,
     charges: AtomicU64,
     streams_opened: AtomicU64,
@@ -197,6 +204,8 @@ impl Ledger {
             input_tokens: AtomicU64::new(0),
             output_tokens: AtomicU64::new(0),
             guard_tokens_seen: AtomicU64::new(0),
+            websocket_bytes_in: AtomicU64::new(0),
+            websocket_bytes_out: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             charges: AtomicU64::new(0),
             streams_opened: AtomicU64::new(0),
@@ -264,6 +273,8 @@ impl Ledger {
             output_tokens: self.output_tokens.load(Relaxed),
             streams_opened: self.streams_opened.load(Relaxed),
             open_streams: *self.open_streams.borrow(),
+            websocket_bytes_in: self.websocket_bytes_in.load(Relaxed),
+            websocket_bytes_out: self.websocket_bytes_out.load(Relaxed),
             guard_tokens_seen: self.guard_tokens_seen.load(Relaxed),
         }
     }

@@ -30,8 +30,11 @@ mod sse;
 mod stripe;
 mod stripe_objects;
 mod stripe_params;
+mod tls;
+mod websocket;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -39,6 +42,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 
 use ledger::Ledger;
 pub use ledger::{
@@ -46,6 +50,8 @@ pub use ledger::{
     Taking, TakingKind,
 };
 pub use stripe::{AMOUNT_DECLINED, AMOUNT_FAULT, AMOUNT_RATE_LIMITED};
+pub use tls::Alpn;
+use tls::Identity;
 
 /// What is kept of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +66,9 @@ pub enum Recording {
 pub struct UpstreamOptions {
     pub bind: SocketAddr,
     pub recording: Recording,
+    /// Serve TLS, with a certificate for `localhost` and 127.0.0.1 of an authority made for this
+    /// upstream: see [`Upstream::ca_file`].
+    pub tls: Option<Alpn>,
     /// Threads that serve. One is enough for tests and leaves the cores to what is measured.
     pub workers: usize,
 }
@@ -69,6 +78,7 @@ impl Default for UpstreamOptions {
         Self {
             bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             recording: Recording::Full,
+            tls: None,
             workers: 1,
         }
     }
@@ -79,6 +89,7 @@ impl Default for UpstreamOptions {
 pub struct Upstream {
     addr: SocketAddr,
     ledger: Arc<Ledger>,
+    identity: Option<Identity>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -90,31 +101,44 @@ impl Upstream {
         Self::start_with(UpstreamOptions::default())
     }
 
+    /// Starts on a free loopback port with TLS.
+    pub fn start_tls(alpn: Alpn) -> Self {
+        Self::start_with(UpstreamOptions { tls: Some(alpn), ..UpstreamOptions::default() })
+    }
+
     pub fn start_with(options: UpstreamOptions) -> Self {
         let ledger = Arc::new(Ledger::new());
+        let identity = options.tls.map(Identity::new);
+        let tls = identity.as_ref().map(Identity::acceptor);
         let (stop, stopped) = oneshot::channel();
         let (report, reported) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("testkit-upstream".to_owned())
             .spawn({
                 let ledger = Arc::clone(&ledger);
-                move || run(options, ledger, &report, stopped)
+                move || run(options, tls, ledger, &report, stopped)
             })
             .expect("start the upstream's thread");
         let addr = reported
             .recv()
             .expect("the upstream's thread reports its address")
             .unwrap_or_else(|e| panic!("binding the upstream to {}: {e}", options.bind));
-        Self { addr, ledger, stop: Some(stop), thread: Some(thread) }
+        Self { addr, ledger, identity, stop: Some(stop), thread: Some(thread) }
     }
 
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// `http://127.0.0.1:PORT`, without a slash at the end.
+    /// `http://127.0.0.1:PORT` (or `https:`), without a slash at the end.
     pub fn base_url(&self) -> String {
-        format!("http://{}", self.addr)
+        let scheme = if self.identity.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.addr)
+    }
+
+    /// The certificate of the authority that vouches for it, in PEM. Gone with the upstream.
+    pub fn ca_file(&self) -> &Path {
+        self.identity.as_ref().expect("an upstream with TLS").ca_file()
     }
 
     pub fn stats(&self) -> Stats {
@@ -165,6 +189,7 @@ impl Drop for Upstream {
 
 fn run(
     options: UpstreamOptions,
+    tls: Option<TlsAcceptor>,
     ledger: Arc<Ledger>,
     report: &mpsc::Sender<std::io::Result<SocketAddr>>,
     stopped: oneshot::Receiver<()>,
@@ -184,7 +209,7 @@ fn run(
         };
         report.send(listener.local_addr()).unwrap_or(());
         tokio::select! {
-            () = serve::accept(listener, ledger, options.recording) => {}
+            () = serve::accept(listener, tls, ledger, options.recording) => {}
             _ = stopped => {}
         }
     });

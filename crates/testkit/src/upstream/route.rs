@@ -3,7 +3,6 @@
 //! Never here: what is in an answer.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::call::{Answer, Call, json as json_answer, latin1};
 use super::ledger::Ledger;
+use super::serve::Wishes;
 use super::stripe::{Act, Stripe};
 use super::{ads, anthropic, generic, openai, responses};
 
@@ -29,8 +29,8 @@ impl Site {
     }
 }
 
-pub(crate) async fn answer(call: &Call, site: &Site, reset: &Arc<AtomicBool>) -> Answer {
-    let mut answer = dispatch(call, site, reset).await;
+pub(crate) async fn answer(call: &Call, site: &Site, wishes: &Wishes) -> Answer {
+    let mut answer = dispatch(call, site, wishes).await;
     if let Some(ms) = call.knob_number("x-test-delay-ms") {
         delay(ms).await;
     }
@@ -73,7 +73,7 @@ pub(crate) fn header_pairs(headers: &http::HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), latin1(value.as_bytes()))).collect()
 }
 
-async fn dispatch(call: &Call, site: &Site, reset: &Arc<AtomicBool>) -> Answer {
+async fn dispatch(call: &Call, site: &Site, wishes: &Wishes) -> Answer {
     let ledger = &site.ledger;
     let method = match call.method.as_str() {
         "HEAD" => "GET",
@@ -105,6 +105,6 @@ async fn dispatch(call: &Call, site: &Site, reset: &Arc<AtomicBool>) -> Answer {
         {
             ads::mutate(call, ledger, customer)
         }
-        _ => generic::answer(call, ledger, &parts, reset).await,
+        _ => generic::answer(call, ledger, &parts, wishes).await,
     }
 }
