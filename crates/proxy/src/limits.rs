@@ -12,6 +12,11 @@ pub const READ_BUFFER_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 /// 60 s or less, so they are the ones to close it.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 
+/// The longest wait for which a client is told to come back by itself. A window of a minute is over by
+/// then. Clients of OpenAI and Anthropic sleep as long as `Retry-After` says, without a word: for a
+/// window of an hour or a day the agent has to hear of the refusal instead.
+pub const RETRY_WAIT_SEC_MAX: i64 = 120;
+
 /// Pause after a failed accept: out of descriptors is the usual reason, and others must end first.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 
