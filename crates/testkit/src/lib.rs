@@ -4,7 +4,7 @@
 //!   for their official clients, counts the money it took, and can misbehave on request.
 //! - [`gate_process`]: starts, stops, kills and restarts the real binary on a throw-away folder.
 //! - [`http`]: a small client for tests, down to exact bytes on the wire.
-//! - [`python`]: runs scripts in the interpreter that holds the official packages.
+//! - [`python`], [`node`]: run scripts where the official packages are installed.
 //!
 //! Never here: fakes of our own crates. A test that needs the gate takes the gate.
 #![expect(
@@ -19,6 +19,7 @@
 mod gate_config;
 pub mod gate_process;
 pub mod http;
+pub mod node;
 pub mod ports;
 pub mod process;
 pub mod python;
@@ -26,5 +27,6 @@ pub mod upstream;
 
 pub use gate_config::GateConfig;
 pub use gate_process::{GateProcess, StartFailure};
+pub use node::node_task;
 pub use python::{python, python_task};
 pub use upstream::{Recording, Upstream, UpstreamOptions};
