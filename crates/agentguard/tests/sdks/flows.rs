@@ -3,62 +3,96 @@
 use agentguard_testkit::{GateProcess, Upstream};
 
 use crate::client::{Client, Vendor};
-use crate::{OWN_KEY, start};
+use crate::{OWN_KEY, number, rows, start};
+
+/// Clients with the scripts of what they do all day.
+pub(crate) const OPENAI_PYTHON: (Client, &str) =
+    (Client::python(Vendor::OpenAi), include_str!("python/openai_flow.py"));
+pub(crate) const OPENAI_NODE: (Client, &str) =
+    (Client::node(Vendor::OpenAi), include_str!("node/openai_flow.mjs"));
+pub(crate) const ANTHROPIC_PYTHON: (Client, &str) =
+    (Client::python(Vendor::Anthropic), include_str!("python/anthropic_flow.py"));
+pub(crate) const ANTHROPIC_NODE: (Client, &str) =
+    (Client::node(Vendor::Anthropic), include_str!("node/anthropic_flow.mjs"));
+pub(crate) const STRIPE_PYTHON: (Client, &str) =
+    (Client::python(Vendor::Stripe), include_str!("python/stripe_flow.py"));
+pub(crate) const STRIPE_NODE: (Client, &str) = (
+    Client::node(Vendor::Stripe),
+    concat!(include_str!("node/stripe_flow.mjs"), include_str!("node/stripe_connect.mjs")),
+);
+
+/// What the client is given as its key, and what the upstream must see in its place.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'a> {
+    pub(crate) given: &'a str,
+    pub(crate) seen: &'a str,
+}
 
 #[tokio::test]
 async fn openai_python_chats_streams_and_embeds() {
-    check(Client::python(Vendor::OpenAi), include_str!("python/openai_flow.py")).await;
+    with_own_key(OPENAI_PYTHON).await;
 }
 
 #[tokio::test]
 async fn openai_node_chats_streams_and_embeds() {
-    check(Client::node(Vendor::OpenAi), include_str!("node/openai_flow.mjs")).await;
+    with_own_key(OPENAI_NODE).await;
 }
 
 #[tokio::test]
 async fn anthropic_python_talks_streams_and_counts() {
-    check(Client::python(Vendor::Anthropic), include_str!("python/anthropic_flow.py")).await;
+    with_own_key(ANTHROPIC_PYTHON).await;
 }
 
 #[tokio::test]
 async fn anthropic_node_talks_streams_and_counts() {
-    check(Client::node(Vendor::Anthropic), include_str!("node/anthropic_flow.mjs")).await;
+    with_own_key(ANTHROPIC_NODE).await;
 }
 
 #[tokio::test]
 async fn stripe_python_pays_refunds_and_lists() {
-    check(Client::python(Vendor::Stripe), include_str!("python/stripe_flow.py")).await;
+    with_own_key(STRIPE_PYTHON).await;
 }
 
 #[tokio::test]
 async fn stripe_node_pays_refunds_and_lists() {
-    let script =
-        concat!(include_str!("node/stripe_flow.mjs"), include_str!("node/stripe_connect.mjs"));
-    check(Client::node(Vendor::Stripe), script).await;
+    with_own_key(STRIPE_NODE).await;
 }
 
-async fn check(client: Client, script: &str) {
+/// The agent holds the vendor's key and is known to the gate as the only agent.
+async fn with_own_key((client, script): (Client, &str)) {
+    let (gate, upstream) = start(client.vendor.kind()).await;
+    let key = Key { given: OWN_KEY, seen: OWN_KEY };
+    check((client, script), &gate, &upstream, key).await;
+}
+
+/// Runs the script and compares what it did with the gate's record and with what the upstream saw.
+pub(crate) async fn check(
+    (client, script): (Client, &str),
+    gate: &GateProcess,
+    upstream: &Upstream,
+    key: Key<'_>,
+) {
     let kind = client.vendor.kind();
-    let (gate, upstream) = start(kind).await;
-    let said = client.run(script, &[&client.vendor.base_url(&gate, kind), OWN_KEY]).await;
-    let calls = said["calls"].as_u64().unwrap();
-    let rows = gate.record_rows();
-    assert_eq!(rows.len() as u64, calls, "{rows:#?}");
-    assert_eq!(upstream.stats().requests, calls);
+    let said = client.run(script, &[&client.vendor.base_url(gate, kind), key.given]).await;
+    let calls = number(&said, "calls");
+    let rows = rows(gate, calls);
+    assert_eq!(rows.len(), calls, "{rows:#?}");
+    assert_eq!(upstream.stats().requests, calls as u64);
     for row in &rows {
         assert_eq!((&row["decision"], &row["target_service"]), (&"allow".into(), &kind.into()));
     }
-    let streamed = rows.iter().filter(|row| row["is_streaming"] == true).count() as u64;
-    assert_eq!(streamed, said["streams"].as_u64().unwrap(), "{rows:#?}");
+    let streamed = rows.iter().filter(|row| row["is_streaming"] == true).count();
+    assert_eq!(streamed, number(&said, "streams"), "{rows:#?}");
     let keys = upstream.requests().into_iter().filter(|seen| {
-        let key = |name: &str| seen.headers.get(name).map(|value| value.as_bytes().to_owned());
-        let key = key("authorization").or_else(|| key("x-api-key")).unwrap_or_default();
-        key.ends_with(OWN_KEY.as_bytes())
+        let value = |name: &str| seen.headers.get(name).map(|value| value.as_bytes().to_owned());
+        let found = value("authorization").or_else(|| value("x-api-key")).unwrap_or_default();
+        found.ends_with(key.seen.as_bytes())
     });
-    assert_eq!(keys.count() as u64, calls, "the agent's own key passes");
+    assert_eq!(keys.count(), calls, "the upstream sees the vendor's key");
+    assert_eq!(upstream.stats().guard_tokens_seen, 0);
     assert_eq!(gate.reserved_today(), "0.00");
     if client.vendor == Vendor::Stripe {
-        check_money(&gate, &upstream);
+        check_money(gate, upstream);
     }
 }
 

@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use agentguard_testkit::process;
 use agentguard_testkit::upstream::StreamEnd;
 
 use crate::client::{Client, Vendor};
-use crate::{OWN_KEY, start};
+use crate::{OWN_KEY, number, rows, start};
 
 #[tokio::test]
 async fn openai_python_hangs_up_and_the_upstream_sees_it() {
@@ -33,16 +32,12 @@ async fn check(client: Client, script: &str) {
     let kind = client.vendor.kind();
     let (gate, upstream) = start(kind).await;
     let said = client.run(script, &[&client.vendor.base_url(&gate, kind), OWN_KEY]).await;
-    let streams = said["streams"].as_u64().unwrap();
-    assert!(said["heard"].as_u64().unwrap() >= 2 * streams, "{said}");
+    let streams = number(&said, "streams");
+    assert!(number(&said, "heard") >= 2 * streams, "{said}");
     upstream.wait_open_streams(0, Duration::from_secs(20)).await;
     let ends: Vec<_> = upstream.streams().iter().map(|row| row.closed().unwrap().1).collect();
-    assert_eq!(ends, vec![StreamEnd::Dropped; usize::try_from(streams).unwrap()]);
-    // The row is written when the gate's own end of the stream is gone, a moment later.
-    let calls = usize::try_from(said["calls"].as_u64().unwrap()).unwrap();
-    let rows = process::poll(Duration::from_secs(20), || {
-        Some(gate.record_rows()).filter(|rows| rows.len() == calls)
-    });
-    assert!(rows.is_some(), "{:#?}", gate.record_rows());
+    assert_eq!(ends, vec![StreamEnd::Dropped; streams]);
+    let rows = rows(&gate, number(&said, "calls"));
+    assert_eq!(rows.len(), number(&said, "calls"), "{rows:#?}");
     assert_eq!(gate.reserved_today(), "0.00");
 }
