@@ -74,7 +74,8 @@ const fn case(
 }
 
 const RULED: Scenario = case("ruled", 403, "METHOD_RESTRICTED", "POST is not among GET");
-const HOURLY: Scenario = case("hourly", 429, "RATE_LIMITED", "1 calls to `hourly`");
+const HOURLY: Scenario =
+    case("hourly", 429, "RATE_LIMITED", "1 calls to `hourly` per hour are used up");
 const NOWHERE: Scenario = case("nowhere", 403, "SERVICE_UNKNOWN", "no service of this name");
 const STRANGER: Scenario = case("stranger", 401, "UNAUTHENTICATED", "no valid agent token");
 const STOPPED: Scenario = case("stopped", 503, "KILL_SWITCH_GLOBAL", "all agents are stopped");
