@@ -1,8 +1,9 @@
 # The commands of this repository. `make` alone lists them.
 
 CARGO_TARGET_DIR ?= target
-# An absolute path: tests run in their own crate's folder.
+# Absolute paths: tests run in their own crate's folder.
 export AGENTGUARD_TEST_VENV ?= $(abspath $(CARGO_TARGET_DIR)/test-venv)
+export AGENTGUARD_TEST_NODE ?= $(abspath $(CARGO_TARGET_DIR)/test-node)
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test lint bench fmt clean

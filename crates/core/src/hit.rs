@@ -214,7 +214,7 @@ impl fmt::Display for Hit {
             Self::RateFull { max, window, service, .. } => {
                 let whose =
                     service.as_deref().map(|alias| format!(" to `{alias}`")).unwrap_or_default();
-                write!(f, "{max} calls{whose} a {} are used up", window.noun())
+                write!(f, "{max} calls{whose} per {} are used up", window.noun())
             }
             Self::NotWhitelisted { host } => {
                 write!(f, "`{host}` is not on the list of allowed domains")

@@ -61,7 +61,7 @@ impl RateWindow {
         }
     }
 
-    /// For messages: calls "a minute".
+    /// For messages: calls "per minute".
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Minute => "minute",

@@ -25,7 +25,9 @@ fn markdown() -> String {
         "# Refusals: codes and what changes them\n\n\
          Made from `core::wire`, the one table from a reason to what each protocol says. Every refusal \
          carries its code, one sentence, the rule that made it and what would change it. `retry` says \
-         whether waiting helps; where it does not, the answer carries `x-should-retry: false`.\n\n\
+         whether waiting helps; where it does not, or where it takes longer than two minutes, the \
+         answer carries `x-should-retry: false` and `stripe-should-retry: false`, which the vendors' \
+         own clients obey.\n\n\
          | code | HTTP | JSON-RPC | pipe | retry | what it says | what would change it |\n\
          |---|---|---|---|---|---|---|\n",
     );

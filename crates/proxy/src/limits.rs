@@ -20,6 +20,11 @@ pub const TUNNEL_BUFFER_BYTES: usize = 16 * 1024;
 /// world and back in less than a second.
 pub const TUNNEL_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The longest wait for which a client is told to come back by itself. A window of a minute is over by
+/// then. Clients of OpenAI and Anthropic sleep as long as `Retry-After` says, without a word: for a
+/// window of an hour or a day the agent has to hear of the refusal instead.
+pub const RETRY_WAIT_SEC_MAX: i64 = 120;
+
 /// Pause after a failed accept: out of descriptors is the usual reason, and others must end first.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 

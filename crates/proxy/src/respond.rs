@@ -10,12 +10,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::body::AnswerBody;
+use crate::limits::RETRY_WAIT_SEC_MAX;
 
 /// On every answer.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-agentguard-request-id");
 /// On the answer to a model call whose maximum of output tokens was lowered to what is left: to how many.
 pub(crate) const CLAMPED: HeaderName = HeaderName::from_static("x-agentguard-max-tokens");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const STRIPE_SHOULD_RETRY: HeaderName = HeaderName::from_static("stripe-should-retry");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
@@ -37,11 +39,15 @@ pub(crate) fn refusal(refusal: &Refusal, id: RequestId) -> Answer {
     let row = wire::row(refusal.reason);
     let mut answer = json_answer(row.status, &refusal.body(id), id);
     let headers = answer.headers_mut();
-    let retry = match row.retry {
-        Retry::Never => "false",
-        Retry::Later => "true",
-    };
-    headers.insert(SHOULD_RETRY, HeaderValue::from_static(retry));
+    let too_long = refusal.rate.is_some_and(|rate| rate.retry_after_sec > RETRY_WAIT_SEC_MAX);
+    match row.retry {
+        Retry::Later if !too_long => {
+            // Nothing for Stripe's clients: told to retry they come back within a second, whatever
+            // `Retry-After` says, and a full rate would be hammered.
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static("true"));
+        }
+        Retry::Later | Retry::Never => leave_it(headers),
+    }
     if row.status == StatusCode::UNAUTHORIZED.as_u16() {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -81,13 +87,20 @@ pub(crate) fn closing_bytes(refusal: &Refusal, id: RequestId, date: Option<&[u8]
 pub(crate) fn no_call(status: StatusCode, code: &str, message: &str, id: RequestId) -> Answer {
     let body = json!({"error": {"code": code, "message": message, "request_id": id}});
     let mut answer = json_answer(status.as_u16(), &body, id);
-    answer.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    leave_it(answer.headers_mut());
     answer
 }
 
 /// The status that a reason is answered with.
 pub(crate) fn status(reason: Reason) -> u16 {
     wire::row(reason).status
+}
+
+/// Tells clients not to send the same again. Both names go to every service: a client of Stripe's may
+/// well speak to a service of another kind, and others pass over the name.
+fn leave_it(headers: &mut HeaderMap) {
+    headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    headers.insert(STRIPE_SHOULD_RETRY, HeaderValue::from_static("false"));
 }
 
 fn json_answer(status: u16, body: &Value, id: RequestId) -> Answer {
@@ -117,25 +130,48 @@ mod tests {
             assert_eq!(answer.status().as_u16(), row.status, "{}", row.code);
             let hint = if row.retry == Retry::Later { "true" } else { "false" };
             assert_eq!(answer.headers().get(SHOULD_RETRY).unwrap(), hint, "{}", row.code);
+            let stripe_hint = answer.headers().get(STRIPE_SHOULD_RETRY).map(HeaderValue::as_bytes);
+            let expected = (row.retry == Retry::Never).then_some(&b"false"[..]);
+            assert_eq!(stripe_hint, expected, "{}", row.code);
             assert_eq!(answer.headers().contains_key(WWW_AUTHENTICATE), row.status == 401);
             assert_eq!(answer.headers().get(REQUEST_ID).unwrap(), &id().to_string());
         }
     }
 
-    #[test]
-    fn a_full_rate_says_when_to_come_back() {
+    fn full_rate(retry_after_sec: i64) -> Answer {
         let mut full = Refusal::plain(Reason::RateLimited);
         full.rate = Some(RateState {
             limit: 5,
             remaining: 0,
             resets_at: Timestamp::from_micros(1_700_000_000_000_001),
-            retry_after_sec: 7,
+            retry_after_sec,
         });
-        let answer = refusal(&full, id());
+        refusal(&full, id())
+    }
+
+    #[test]
+    fn a_full_rate_says_when_to_come_back() {
+        let answer = full_rate(7);
         let header = |name: &HeaderName| answer.headers().get(name).unwrap().to_str().unwrap();
         assert_eq!(header(&RATE_LIMIT), "5");
         assert_eq!(header(&RATE_REMAINING), "0");
         assert_eq!(header(&RATE_RESET), "1700000001");
         assert_eq!(header(&RETRY_AFTER), "7");
+    }
+
+    #[test]
+    fn a_client_is_not_sent_to_sleep_for_an_hour() {
+        for (wait_sec, hint, stripe_hint) in [
+            (1, "true", None),
+            (RETRY_WAIT_SEC_MAX, "true", None),
+            (RETRY_WAIT_SEC_MAX + 1, "false", Some("false")),
+            (3_600, "false", Some("false")),
+        ] {
+            let answer = full_rate(wait_sec);
+            let header = |name: &HeaderName| answer.headers().get(name)?.to_str().ok();
+            assert_eq!(header(&SHOULD_RETRY), Some(hint), "{wait_sec}");
+            assert_eq!(header(&STRIPE_SHOULD_RETRY), stripe_hint, "{wait_sec}");
+            assert_eq!(header(&RETRY_AFTER), Some(wait_sec.to_string().as_str()));
+        }
     }
 }

@@ -192,6 +192,32 @@ impl GateProcess {
         self.cli_json(&["rule", "clear", "--json"]);
     }
 
+    /// Every row of the record so far, oldest first.
+    pub fn record_rows(&self) -> Vec<serde_json::Value> {
+        let output = self.cli(&["logs", "export", "--format", "jsonl"]);
+        assert!(output.status.success(), "{}", process::show(&output));
+        serde_json::Deserializer::from_slice(&output.stdout)
+            .into_iter()
+            .map(|row| row.unwrap_or_else(|e| panic!("{e}: {}", process::show(&output))))
+            .collect()
+    }
+
+    /// What all agents together spent today, as a decimal in USD: `20.00`.
+    pub fn spent_today(&self) -> String {
+        self.today("used")
+    }
+
+    /// What open calls hold of today's budgets, as a decimal in USD.
+    pub fn reserved_today(&self) -> String {
+        self.today("reserved")
+    }
+
+    fn today(&self, member: &str) -> String {
+        let spend = self.cli_json(&["spend", "--json"]);
+        let sum = spend["day"][member].as_str();
+        sum.unwrap_or_else(|| panic!("no `day.{member}` in {spend}")).to_owned()
+    }
+
     pub fn proxy_addr(&self) -> SocketAddr {
         self.addrs[PROXY]
     }

@@ -5,7 +5,7 @@
 //! - [`gate_process`]: starts, stops, kills and restarts the real binary on a throw-away folder.
 //! - [`http`]: a small client for tests, down to exact bytes on the wire.
 //! - [`scrape`]: a strict reader of Prometheus' text format.
-//! - [`python`]: runs scripts in the interpreter that holds the official packages.
+//! - [`python`], [`node`]: run scripts where the official packages are installed.
 //!
 //! Never here: fakes of our own crates. A test that needs the gate takes the gate.
 #![expect(
@@ -20,6 +20,7 @@
 mod gate_config;
 pub mod gate_process;
 pub mod http;
+pub mod node;
 pub mod ports;
 pub mod process;
 pub mod python;
@@ -28,6 +29,7 @@ pub mod upstream;
 
 pub use gate_config::GateConfig;
 pub use gate_process::{GateProcess, StartFailure};
+pub use node::node_task;
 pub use python::{python, python_task};
 pub use scrape::Scrape;
 pub use upstream::{Alpn, Recording, Upstream, UpstreamOptions};

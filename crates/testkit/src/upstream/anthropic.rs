@@ -1,4 +1,4 @@
-//! Anthropic's Messages API, whole and as events.
+//! Anthropic's Messages API, whole and as events, and its count of tokens.
 //!
 //! `usage.input_tokens` leaves out what was read from or written to the cache, as the real one does.
 
@@ -13,22 +13,12 @@ use super::ledger::Ledger;
 use super::model::{Ask, text, word};
 use super::sse::{self, Events};
 
+const INPUT: [&str; 3] = ["messages", "system", "tools"];
+
 pub(crate) fn messages(call: &Call, ledger: &Arc<Ledger>) -> Answer {
-    if let Some(status) = call.wanted_status() {
-        return error(call, status, "an error, as asked");
-    }
-    let Ok(body) = call.json() else {
-        return error(call, StatusCode::BAD_REQUEST, "The request body is not valid JSON");
-    };
-    for needed in ["model", "messages", "max_tokens"] {
-        if body[needed].is_null() {
-            let message = format!("{needed}: Field required");
-            return error(call, StatusCode::BAD_REQUEST, &message);
-        }
-    }
-    let input = ["messages", "system", "tools"];
-    let Some(ask) = Ask::read(call, &body, &input, &["max_tokens"]) else {
-        return error(call, StatusCode::BAD_REQUEST, "model: Input should be a valid string");
+    let ask = match accept(call, &["model", "messages", "max_tokens"]) {
+        Ok(ask) => ask,
+        Err(refused) => return *refused,
     };
     ledger.input_tokens.fetch_add(ask.input_tokens, Relaxed);
     if ask.stream {
@@ -40,6 +30,31 @@ pub(crate) fn messages(call: &Call, ledger: &Arc<Ledger>) -> Answer {
     whole["content"] = json!([{"type": "text", "text": text(words)}]);
     whole["stop_reason"] = stop_reason(&ask).into();
     json_answer(StatusCode::OK, &whole)
+}
+
+/// Costs nothing at the real one: not on the ledger's tokens.
+pub(crate) fn count_tokens(call: &Call) -> Answer {
+    match accept(call, &["model", "messages"]) {
+        Ok(ask) => json_answer(StatusCode::OK, &json!({"input_tokens": ask.input_tokens})),
+        Err(refused) => *refused,
+    }
+}
+
+fn accept(call: &Call, needed: &[&str]) -> Result<Ask, Box<Answer>> {
+    let refuse = |status, message: &str| Err(Box::new(error(call, status, message)));
+    if let Some(status) = call.wanted_status() {
+        return refuse(status, "an error, as asked");
+    }
+    let Ok(body) = call.json() else {
+        return refuse(StatusCode::BAD_REQUEST, "The request body is not valid JSON");
+    };
+    if let Some(name) = needed.iter().find(|name| body[**name].is_null()) {
+        return refuse(StatusCode::BAD_REQUEST, &format!("{name}: Field required"));
+    }
+    match Ask::read(call, &body, &INPUT, &["max_tokens"]) {
+        Some(ask) => Ok(ask),
+        None => refuse(StatusCode::BAD_REQUEST, "model: Input should be a valid string"),
+    }
 }
 
 fn stream(call: &Call, ledger: &Arc<Ledger>, ask: &Ask) -> Answer {

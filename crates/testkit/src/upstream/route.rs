@@ -94,12 +94,14 @@ async fn dispatch(call: &Call, site: &Site, wishes: &Wishes) -> Answer {
             "GET",
             ["v1", "charges" | "payment_intents" | "transfers" | "payouts" | "refunds", id],
         ) => stripe(Act::Read(id)),
+        ("GET", ["v1", "charges"]) => stripe(Act::List("charge")),
         ("POST", ["v1", "chat", "completions"]) => openai::chat(call, ledger),
         ("POST", ["v1", "completions"]) => openai::completion(call, ledger),
         ("POST", ["v1", "embeddings"]) => openai::embeddings(call, ledger),
         ("POST", ["v1", "responses"]) => responses::answer(call, ledger),
         ("GET", ["v1", "models"]) => openai::models(),
         ("POST", ["v1", "messages"]) => anthropic::messages(call, ledger),
+        ("POST", ["v1", "messages", "count_tokens"]) => anthropic::count_tokens(call),
         ("POST", [version, "customers", customer, "campaignBudgets:mutate"])
             if version.starts_with('v') =>
         {

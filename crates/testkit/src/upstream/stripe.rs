@@ -28,6 +28,10 @@ pub const AMOUNT_FAULT: u64 = 50_000;
 const OBJECTS_MAX: usize = 10_000;
 /// Keys that still replay: more than a client retries in a test, bounded for load runs.
 const KEYS_MAX: usize = 100_000;
+/// A page of a list, as Stripe's own.
+const PAGE_DEFAULT: usize = 10;
+const PAGE_MAX: usize = 100;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Act<'a> {
     Charge,
@@ -38,12 +42,14 @@ pub(crate) enum Act<'a> {
     Refund,
     Balance,
     Read(&'a str),
+    /// All objects of this name, the latest first.
+    List(&'static str),
 }
 
 impl Act<'_> {
     fn changes(self) -> bool {
         match self {
-            Self::Balance | Self::Read(_) => false,
+            Self::Balance | Self::Read(_) | Self::List(_) => false,
             Self::Charge
             | Self::CreateIntent
             | Self::ConfirmIntent(_)
@@ -126,6 +132,7 @@ impl Book {
         match act {
             Act::Balance => return Ok(objects::balance(&ledger.stats())),
             Act::Read(id) => return self.find(id).cloned(),
+            Act::List(object) => return self.list(call, object),
             Act::Charge
             | Act::CreateIntent
             | Act::ConfirmIntent(_)
@@ -164,7 +171,7 @@ impl Book {
                 Ok(self.keep(id, payout))
             }
             Act::Refund => self.refund(&params, cash),
-            Act::Balance | Act::Read(_) => unreachable!("answered above"),
+            Act::Balance | Act::Read(_) | Act::List(_) => unreachable!("answered above"),
         }
     }
 
@@ -244,6 +251,23 @@ impl Book {
         self.keep(charge_id, charge);
         cash.take(TakingKind::Refund, &id, &sum);
         Ok(self.keep(id, refund))
+    }
+
+    /// One page: `limit` objects after `starting_after`.
+    fn list(&self, call: &Call, object: &str) -> Result<Value, Fault> {
+        let limit = call.query("limit").map_or(Some(PAGE_DEFAULT), |text| text.parse().ok());
+        let limit = limit
+            .filter(|limit| (1..=PAGE_MAX).contains(limit))
+            .ok_or_else(|| Fault::invalid("parameter_invalid_integer", "limit", "Invalid limit"))?;
+        let mut ids: Vec<&String> = self.objects_order.iter().rev().collect();
+        ids.retain(|id| self.objects[*id]["object"] == object);
+        if let Some(after) = call.query("starting_after") {
+            let at = ids.iter().position(|id| **id == after);
+            ids.drain(..=at.ok_or_else(|| Fault::missing(&after))?);
+        }
+        let data: Vec<&Value> = ids.iter().take(limit).map(|id| &self.objects[*id]).collect();
+        let has_more = ids.len() > limit;
+        Ok(json!({"object": "list", "url": call.path(), "has_more": has_more, "data": data}))
     }
 
     fn find(&self, id: &str) -> Result<&Value, Fault> {
