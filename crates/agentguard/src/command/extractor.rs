@@ -4,7 +4,6 @@ use std::path::Path;
 
 use agentguard_core::Money;
 use agentguard_core::extractor::{Extractor, ExtractorSpec};
-use agentguard_core::service::Service;
 use agentguard_proxy::{Sample, extract, matching};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -202,11 +201,15 @@ fn of_service(
     let services = items(session.gate()?.get(&["services"])?);
     let found = services.into_iter().find(|service| text(service, "alias") == alias);
     let found = found.ok_or_else(|| Failure::failed(format!("no service `{alias}`")))?;
-    let service: Service = serde_json::from_value(found)
-        .map_err(|error| Failure::because("reading the gate's answer", &error))?;
-    let extractors = service
-        .compiled_extractors()
-        .map_err(|error| Failure::because("reading the gate's answer", &error))?;
+    let unread =
+        |error: &dyn std::error::Error| Failure::because("reading the gate's answer", error);
+    let specs = found.get("extractors").cloned().unwrap_or_else(|| json!([]));
+    let specs: Vec<ExtractorSpec> = serde_json::from_value(specs).map_err(|e| unread(&e))?;
+    let extractors: Vec<_> = specs
+        .iter()
+        .map(ExtractorSpec::compile)
+        .collect::<Result<_, _>>()
+        .map_err(|e| unread(&e))?;
     let method = args.method.as_deref().unwrap_or("POST");
     let place = matching(&extractors, method, path);
     let fitting = place.and_then(|place| Some((extractors.get(place)?.clone(), place)));

@@ -216,7 +216,7 @@ fn a_database_of_the_first_version_is_brought_along() {
     let (folder, store) = set_up();
     store.close().unwrap();
     drop(store);
-    folder.sql("DROP TABLE credentials; PRAGMA user_version = 1");
+    folder.sql("DROP TABLE credentials; DROP TABLE prices; PRAGMA user_version = 1");
     let store = folder.store();
     assert_eq!(both(&store.load().unwrap()), ["none", "none"]);
     let data = put(&store, "openai", credential(OPENAI)).unwrap();
