@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::child::{Process, gate_binary, installed};
 use crate::load::Target;
-use crate::proc::Tree;
+use crate::proc::{Cpu, Tree};
 use crate::setup::{Gated, Size};
 
 /// The name of the candidate that all others are compared with.
@@ -115,17 +115,18 @@ pub(crate) fn request(prefix: &str, token: &str, pace: Option<&str>) -> Vec<u8> 
     .into_bytes()
 }
 
-/// CPU seconds of a candidate once it has done what it still had to do, such as writing rows.
-pub(crate) fn cpu_at_rest(tree: Tree) -> f64 {
+/// CPU of a candidate once it has done what it still had to do, such as writing rows.
+pub(crate) fn cpu_at_rest(tree: Tree) -> Cpu {
     const LOOK_EVERY: Duration = Duration::from_millis(150);
     const REST_LIMIT: Duration = Duration::from_secs(3);
+    /// What runs by the clock uses less in that time.
+    const REST_SECONDS: f64 = 0.003;
     let end = Instant::now() + REST_LIMIT;
-    let mut before = tree.cpu_seconds();
+    let mut before = tree.cpu();
     loop {
         std::thread::sleep(LOOK_EVERY);
-        let now = tree.cpu_seconds();
-        // One tick may be anything that runs by the clock.
-        if now - before < 0.015 || Instant::now() > end {
+        let now = tree.cpu();
+        if now.seconds_since(&before) < REST_SECONDS || Instant::now() > end {
             return now;
         }
         before = now;

@@ -48,9 +48,9 @@ pub(crate) fn turn(round: usize, count: usize) -> impl Iterator<Item = usize> {
 
 fn busy(field: &Field, candidate: &Candidate, rounds: &mut Rounds) {
     let tree = candidate.tree.unwrap_or(Tree(0));
-    let before = tree.cpu_seconds();
+    let before = tree.cpu();
     let loaded = load::requests(&field.target(candidate, None), CONNECTIONS, Until::Passed(BUSY));
-    let used = cpu_at_rest(tree) - before;
+    let used = cpu_at_rest(tree).seconds_since(&before);
     rounds.cpu.push(used * 1e6 / loaded.requests as f64);
     rounds.rate.push(loaded.requests as f64 / loaded.seconds);
     rounds.p50.push(loaded.micros(0.5));

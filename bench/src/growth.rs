@@ -58,7 +58,7 @@ pub(crate) fn run() -> Vec<Figure> {
             let grown = &mut all[place];
             let before = cpu_at_rest(grown.tree);
             let loaded = load::requests(&grown.target, CONNECTIONS, Until::Passed(BUSY));
-            let used = cpu_at_rest(grown.tree) - before;
+            let used = cpu_at_rest(grown.tree).seconds_since(&before);
             grown.cpu.push(used * 1e6 / loaded.requests as f64);
         }
     }

@@ -20,8 +20,6 @@ use crate::wire::{status, whole_answer};
 
 /// No answer takes as long, unless something hangs.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Streams are opened this far apart, so that their events do not come all at once.
-const BETWEEN_OPENINGS: Duration = Duration::from_micros(500);
 
 /// Where requests go, and which ones: sent in turn.
 #[derive(Clone, Debug)]
@@ -56,7 +54,7 @@ impl Loaded {
 #[derive(Debug)]
 pub(crate) struct Streamed {
     pub(crate) events: u64,
-    pub(crate) complete: usize,
+    pub(crate) complete: u32,
     first_event: Histogram<u64>,
 }
 
@@ -82,15 +80,16 @@ pub(crate) fn requests(target: &Target, connections: usize, until: Until) -> Loa
     Loaded { requests: latency.len(), seconds, latency }
 }
 
-/// Opens so many streams and reads them to their ends. `meanwhile` is called when all are open.
+/// Opens so many streams, so far apart, and reads them to their ends. `meanwhile` is called when all
+/// are open.
 pub(crate) fn streams(
     target: &Target,
-    count: usize,
+    (count, apart): (u32, Duration),
     meanwhile: impl FnOnce() + 'static,
 ) -> Streamed {
     let target = Rc::new(target.clone());
-    let work = (0..count).map(|place| one_stream(target.clone(), place)).collect();
-    let opened = BETWEEN_OPENINGS * u32::try_from(count).unwrap_or(u32::MAX);
+    let work = (0..count).map(|place| one_stream(target.clone(), apart * place)).collect();
+    let opened = apart * count;
     let ends = together_with(work, async move {
         tokio::time::sleep(opened + Duration::from_millis(1_000)).await;
         meanwhile();
@@ -99,7 +98,7 @@ pub(crate) fn streams(
     let (mut events, mut complete) = (0, 0);
     for end in ends {
         events += end.events;
-        complete += usize::from(end.complete);
+        complete += u32::from(end.complete);
         if let Some(after) = end.first {
             record(&mut first_event, after);
         }
@@ -151,11 +150,11 @@ struct StreamEnd {
     first: Option<Duration>,
 }
 
-async fn one_stream(target: Rc<Target>, place: usize) -> StreamEnd {
-    tokio::time::sleep(BETWEEN_OPENINGS * u32::try_from(place).unwrap_or(u32::MAX)).await;
+async fn one_stream(target: Rc<Target>, after: Duration) -> StreamEnd {
+    tokio::time::sleep(after).await;
     let mut stream = connect(target.addr).await;
     let start = Instant::now();
-    let request = &target.requests[place % target.requests.len()];
+    let request = &target.requests[0];
     let mut end = StreamEnd::default();
     if stream.write_all(request).await.is_err() {
         return end;

@@ -1,6 +1,6 @@
 //! What the kernel says of a process and its descendants: CPU time and memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 /// A process with everything that it started, by the root's id.
@@ -8,10 +8,17 @@ use std::fs;
 pub(crate) struct Tree(pub(crate) u32);
 
 impl Tree {
-    /// CPU seconds, user and system, of all threads, also of those that have ended.
-    pub(crate) fn cpu_seconds(self) -> f64 {
-        let ticks: u64 = self.members().into_iter().filter_map(cpu_ticks).sum();
-        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    /// What each thread has used so far.
+    pub(crate) fn cpu(self) -> Cpu {
+        let mut nanos = BTreeMap::new();
+        for pid in self.members() {
+            for thread in numbers_in(&format!("/proc/{pid}/task")) {
+                if let Some(used) = thread_nanos(pid, thread) {
+                    nanos.insert(thread, used);
+                }
+            }
+        }
+        Cpu(nanos)
     }
 
     /// Resident memory in MB.
@@ -23,13 +30,8 @@ impl Tree {
     /// The root and its descendants. Children of a process that has ended go to another parent and
     /// are not found: candidates do not leave any.
     pub(crate) fn members(self) -> BTreeSet<u32> {
-        let all: Vec<(u32, u32)> = fs::read_dir("/proc")
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter_map(|pid| Some((pid, field(pid, PARENT)?.try_into().ok()?)))
-            .collect();
+        let all: Vec<(u32, u32)> =
+            numbers_in("/proc").into_iter().filter_map(|pid| Some((pid, parent(pid)?))).collect();
         let mut found = BTreeSet::from([self.0]);
         loop {
             let before = found.len();
@@ -46,18 +48,36 @@ impl Tree {
     }
 }
 
-/// Places in `/proc/PID/stat`, counted after the name in parentheses.
-const PARENT: usize = 1;
-const USER_TICKS: usize = 11;
-const SYSTEM_TICKS: usize = 12;
+/// CPU time of threads at one moment, user and system.
+#[derive(Clone, Debug)]
+pub(crate) struct Cpu(BTreeMap<u32, u64>);
 
-fn cpu_ticks(pid: u32) -> Option<u64> {
-    Some(field(pid, USER_TICKS)? + field(pid, SYSTEM_TICKS)?)
+impl Cpu {
+    /// Seconds used since `before`. What a thread used that has ended meanwhile is not seen: the
+    /// threads that do a candidate's work stay.
+    pub(crate) fn seconds_since(&self, before: &Self) -> f64 {
+        let used = |(thread, now): (&u32, &u64)| {
+            now.saturating_sub(before.0.get(thread).copied().unwrap_or(0))
+        };
+        self.0.iter().map(used).sum::<u64>() as f64 / 1e9
+    }
 }
 
-fn field(pid: u32, place: usize) -> Option<u64> {
+/// Nanoseconds on a CPU: the scheduler's own account, since that of `stat` comes in hundredths.
+fn thread_nanos(pid: u32, thread: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    stat.split_whitespace().next()?.parse().ok()
+}
+
+fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(place)?.parse().ok()
+    // After the name, which may hold anything, come the state and the parent.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn numbers_in(folder: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn rss_kib(pid: u32) -> Option<u64> {
@@ -75,6 +95,10 @@ mod tests {
         let own = Tree(std::process::id());
         assert!(own.members().contains(&own.0));
         assert!(own.rss_mb() > 0.5);
-        assert!(cpu_ticks(own.0).is_some());
+        let before = own.cpu();
+        let mut sum = 0_u64;
+        while own.cpu().seconds_since(&before) <= 0.0 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
     }
 }

@@ -2,18 +2,22 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
-use crate::field::{BARE, CONTROL, Field, GATE_MODEL, GATE_PLAIN, cpu_at_rest};
+use crate::field::{BARE, CONTROL, Candidate, Field, GATE_MODEL, GATE_PLAIN, cpu_at_rest};
 use crate::forward::{ratio, turn};
 use crate::load;
 use crate::measure::{Figure, median};
 use crate::proc::Tree;
 
 const ROUNDS: usize = 4;
-const PACED: usize = 100;
+const PACED: u32 = 100;
 /// 20 events a second, for three seconds.
 const PACE: &str = "60,50";
-const MANY: usize = 1_000;
+/// Openings do not wait for each other on a machine that keeps up.
+const PACED_APART: Duration = Duration::from_millis(5);
+const MANY: u32 = 1_000;
+const MANY_APART: Duration = Duration::from_millis(1);
 /// Long enough that all are open at once for some seconds.
 const SLOW_PACE: &str = "16,250";
 
@@ -22,7 +26,7 @@ struct Rounds {
     cpu: Vec<f64>,
     first: Vec<f64>,
     rss: f64,
-    complete: usize,
+    complete: u32,
 }
 
 pub(crate) fn run() -> Vec<Figure> {
@@ -33,8 +37,9 @@ pub(crate) fn run() -> Vec<Figure> {
             let candidate = &field.candidates[place];
             let tree = candidate.tree.unwrap_or(Tree(0));
             let before = cpu_at_rest(tree);
-            let seen = load::streams(&field.target(candidate, Some(PACE)), PACED, || {});
-            let used = cpu_at_rest(tree) - before;
+            let target = field.target(candidate, Some(PACE));
+            let seen = load::streams(&target, (PACED, PACED_APART), || {});
+            let used = cpu_at_rest(tree).seconds_since(&before);
             assert!(seen.complete == PACED, "{}: streams broke off", candidate.name);
             // The first round fills pools and caches.
             if round > 0 {
@@ -43,13 +48,15 @@ pub(crate) fn run() -> Vec<Figure> {
             }
         }
     }
-    for (candidate, rounds) in field.candidates.iter().zip(&mut all) {
+    // The gate once: its second service would be measured with the first one's pool beside it.
+    let once = |candidate: &&Candidate| candidate.name != GATE_PLAIN;
+    for (candidate, rounds) in field.candidates.iter().zip(&mut all).filter(|(one, _)| once(one)) {
         let tree = candidate.tree.unwrap_or(Tree(0));
         let rss = Rc::new(Cell::new(0.0));
         let seen = {
             let rss = Rc::clone(&rss);
             let target = field.target(candidate, Some(SLOW_PACE));
-            load::streams(&target, MANY, move || rss.set(tree.rss_mb()))
+            load::streams(&target, (MANY, MANY_APART), move || rss.set(tree.rss_mb()))
         };
         (rounds.rss, rounds.complete) = (rss.get(), seen.complete);
     }
@@ -98,8 +105,10 @@ fn figures(field: &Field, all: &[Rounds]) -> Vec<Figure> {
         };
         add("CPU per event, × bare", ratio(&rounds.cpu, &all[0].cpu), "×", "≤ 1.15");
         add("first event p50, × bare", ratio(&rounds.first, &all[0].first), "×", "≤ 1.15");
-        add("memory, 1,000 open", rounds.rss, "MB", "≤ 80 MB");
-        add("complete of 1,000", rounds.complete as f64, "", "1,000");
+        if rounds.complete > 0 {
+            add("memory, 1,000 open", rounds.rss, "MB", "≤ 80 MB");
+            add("complete of 1,000", f64::from(rounds.complete), "", "1,000");
+        }
     }
     figures
 }
