@@ -48,7 +48,8 @@ pub(crate) fn run() -> Vec<Figure> {
             }
         }
     }
-    // The gate once: its second service would be measured with the first one's pool beside it.
+    // The gate once: one process serves both of its services, and what the first load left in it could
+    // not be told from the second.
     let once = |candidate: &&Candidate| candidate.name != GATE_PLAIN;
     for (candidate, rounds) in field.candidates.iter().zip(&mut all).filter(|(one, _)| once(one)) {
         let tree = candidate.tree.unwrap_or(Tree(0));
@@ -79,15 +80,17 @@ fn show(field: &Field, all: &[Rounds]) {
         "complete"
     );
     for (candidate, rounds) in field.candidates.iter().zip(all) {
+        let (rss, complete) = match rounds.complete {
+            0 => ("-".to_owned(), "-".to_owned()),
+            complete => (format!("{:.1}", rounds.rss), complete.to_string()),
+        };
         println!(
-            "{:<14} {:>13.1} {:>7.2} {:>14.0} {:>7.2} {:>14.1} {:>9}",
+            "{:<14} {:>13.1} {:>7.2} {:>14.0} {:>7.2} {rss:>14} {complete:>9}",
             candidate.name,
             median(rounds.cpu.clone()),
             ratio(&rounds.cpu, &all[0].cpu),
             median(rounds.first.clone()),
             ratio(&rounds.first, &all[0].first),
-            rounds.rss,
-            rounds.complete,
         );
     }
     let control = all.get(1).map_or(1.0, |control| ratio(&control.cpu, &all[0].cpu));
