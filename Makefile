@@ -25,7 +25,7 @@ test: ## install what the tests need, lint, and run every test
 lint: ## check format, clippy, crate edges and, if cargo-deny is there, licences
 	@scripts/lint
 
-bench: build ## measure, and print the figures
+bench: build ## measure against what is installed; one part: make bench ARGS=forward
 	cargo run --release -p agentguard-bench $(if $(ARGS),-- $(ARGS))
 
 fmt: ## format the code

@@ -1,18 +1,18 @@
 //! A kill during 200 open streams: how long until the last one has ended.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use agentguard_testkit::{GateConfig, GateProcess, Upstream, http};
 use http::Streaming;
 
+use crate::child::gate_binary;
 use crate::measure::{Figure, quantile};
 
 const STREAMS: u64 = 200;
 const ROUNDS: usize = 10;
 
 pub(crate) fn run() -> Vec<Figure> {
-    let Some(executable) = release_binary() else {
+    let Some(executable) = gate_binary() else {
         println!("kill: no release binary of `agentguard`; run `make bench`");
         return Vec::new();
     };
@@ -91,10 +91,4 @@ async fn until_end(mut stream: Streaming) -> Instant {
 
 fn millis(from: Instant, to: Instant) -> f64 {
     to.saturating_duration_since(from).as_secs_f64() * 1e3
-}
-
-/// Beside this program: both are built by `make bench`.
-fn release_binary() -> Option<PathBuf> {
-    let path = std::env::current_exe().ok()?.parent()?.join("agentguard");
-    path.exists().then_some(path)
 }

@@ -66,17 +66,22 @@ fn cost(folder: &Path) -> Cost {
     Cost { bare: median(bare), recorded: median(recorded), own_thread, least }
 }
 
-fn verify_long(folder: &Path) -> (u64, f64) {
+/// Makes a record with so many rows in `data` below the folder.
+pub(crate) fn fill(folder: &Path, rows: u64) {
     let store = open(folder);
     let gate = gate(thirty_rules(), Arc::clone(&store) as Arc<dyn Record>);
     let caller = caller(&gate);
-    for row in 0..LONG_LOG_ROWS {
+    for row in 0..rows {
         admit(&gate, &caller).settle(outcome());
         if row % u64::from(ROWS_A_ROUND) == 0 {
             store.flush().expect("the rows are written");
         }
     }
     store.close().expect("the store closes");
+}
+
+fn verify_long(folder: &Path) -> (u64, f64) {
+    fill(folder, LONG_LOG_ROWS);
     let start = Instant::now();
     let found = verify(&folder.join("data"), None, &mut |_| {}).expect("the log can be read");
     assert!(found.ok, "{:?}", found.first_bad);

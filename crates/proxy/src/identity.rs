@@ -3,6 +3,7 @@
 //! Never here: whose token it is. The gate says that.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 use agentguard_core::token::{BODY_CHARS, PREFIX, Token};
 use agentguard_gate::Presented;
@@ -114,6 +115,10 @@ pub(crate) fn holds_token(name: &HeaderName, value: &HeaderValue) -> bool {
 
 /// Whether a text holds a guard token, plain or percent-encoded, also more than once.
 pub(crate) fn holds_token_text(text: &[u8]) -> bool {
+    // Most names and values are shorter than a token, and decoding makes none longer.
+    if text.len() < PREFIX.len().saturating_add(BODY_CHARS) {
+        return false;
+    }
     if holds_plainly(text) {
         return true;
     }
@@ -134,8 +139,12 @@ pub(crate) fn holds_token_text(text: &[u8]) -> bool {
     false
 }
 
+/// Made once: making it costs more than most searches.
+static FINDER: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(PREFIX.as_bytes()));
+
 fn holds_plainly(text: &[u8]) -> bool {
-    memmem::find_iter(text, PREFIX.as_bytes()).any(|at| {
+    FINDER.find_iter(text).any(|at| {
         let body = text.get(at.saturating_add(PREFIX.len())..).unwrap_or_default();
         body.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count() >= BODY_CHARS
     })
