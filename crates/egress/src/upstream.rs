@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use agentguard_core::net::{Blocked, Destination, Exceptions, Scheme};
 use agentguard_gate::Permit;
+use arc_swap::ArcSwapOption;
 use http::header::HOST;
 use http::uri::{Authority, PathAndQuery, Uri};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
@@ -23,6 +24,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::Instant;
 
 use crate::approved::Approved;
 use crate::connector::{Connector, Route};
@@ -39,6 +41,8 @@ pub struct Upstream<B> {
     /// For calls that ask for another protocol. Made with the first such call: few services have one.
     switching: OnceLock<Client<Connector, B>>,
     route: Arc<Route>,
+    /// What `approve` said last.
+    approval: ArcSwapOption<KeptApproval>,
     /// The guard's changes up to which this destination's name is known to be open.
     judged_changes: AtomicU64,
     scheme: http::uri::Scheme,
@@ -48,6 +52,15 @@ pub struct Upstream<B> {
     host_header: Option<HeaderValue>,
     name: Arc<str>,
     head_timeout: Duration,
+}
+
+/// An approval that is not asked for again with every request. New connections do not use it: they are
+/// judged by the guard itself.
+#[derive(Debug)]
+struct KeptApproval {
+    approved: Approved,
+    changes: u64,
+    until: Instant,
 }
 
 /// How one service is reached. Another configuration needs another `Upstream`: pooled connections
@@ -121,6 +134,7 @@ where
             client,
             switching: OnceLock::new(),
             route,
+            approval: ArcSwapOption::empty(),
             judged_changes,
             scheme,
             authority,
@@ -136,7 +150,19 @@ where
     /// # Errors
     /// When the destination is refused, or its name cannot be resolved.
     pub async fn approve(&self) -> Result<Approved, ApproveError> {
-        self.route.guard.approve(&self.route.destination, &self.route.exceptions).await
+        let Route { guard, destination, exceptions, .. } = &*self.route;
+        let (changes, now) = (guard.changes(), Instant::now());
+        if let Some(kept) = &*self.approval.load()
+            && kept.changes == changes
+            && now < kept.until
+        {
+            return Ok(kept.approved.clone());
+        }
+        let approved = guard.approve(destination, exceptions).await?;
+        let until = now.checked_add(limits::APPROVAL_TTL).unwrap_or(now);
+        let kept = KeptApproval { approved: approved.clone(), changes, until };
+        self.approval.store(Some(Arc::new(kept)));
+        Ok(approved)
     }
 
     /// Sends a request to the service and waits for the response head. Of the request's URI only path

@@ -182,14 +182,15 @@ async fn speak_http(
 ) -> hyper::Result<()> {
     let service = service_fn(|request| {
         let (door, state) = (Arc::clone(door), Arc::clone(state));
-        async move {
+        // On its own: a connection would hold its six kilobytes while an answer streams, and after.
+        Box::pin(async move {
             let mut answer = door.answer(&state, request).await;
             let switches = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
             if state.last.load(Ordering::Relaxed) && !switches {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, std::convert::Infallible>(answer)
-        }
+        })
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -106,11 +106,13 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
 fn untainted(headers: &HeaderMap, gone: &[HeaderName]) -> Vec<(HeaderName, HeaderValue)> {
     let mut kept = Vec::new();
     for name in gone {
-        let several = headers.get_all(name).iter().nth(1).is_some();
+        if headers.get_all(name).iter().nth(1).is_none() {
+            continue;
+        }
         let tainted = headers.get_all(name).iter().any(|value| holds_token(name, value));
         let own = is_hop_by_hop(name) || name.as_str().starts_with(OWN_PREFIX);
         let seen = kept.iter().any(|(other, _)| other == name);
-        if several && tainted && !own && !seen {
+        if tainted && !own && !seen {
             let clean = headers.get_all(name).iter().filter(|value| !holds_token(name, value));
             kept.extend(clean.map(|value| (name.clone(), value.clone())));
         }
