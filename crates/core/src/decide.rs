@@ -162,7 +162,8 @@ pub(crate) fn look(
         }
         Check::TimeWindowBlock { window } => look_at_hours(window, action.at),
         Check::PerCallLimit { limit } if cost > *limit => {
-            Finding::Met(Hit::OverCall { limit: *limit, requested: cost })
+            let up_to = matches!(action.amount, Amount::UpTo(_));
+            Finding::Met(Hit::OverCall { limit: *limit, requested: cost, up_to })
         }
         Check::PerCallLimit { .. } => free_or_clear(cost),
         Check::DailyBudget { limit, warn_at } => budget(Period::Day, *limit, *warn_at),
@@ -308,7 +309,8 @@ fn look_at_budget(
         return Finding::Met(Hit::OverBudget {
             period,
             limit,
-            used: before,
+            used: meter.used(rule.doors),
+            reserved: meter.reserved(rule.doors),
             left: limit.minus(before).max(MicroUsd::ZERO),
             requested: cost,
             up_to: matches!(action.amount, Amount::UpTo(_)),
@@ -393,6 +395,20 @@ const fn free_or_clear(cost: MicroUsd) -> Finding {
 }
 
 impl Why {
+    /// What would change it, where that is not the same for every refusal of its reason.
+    pub(crate) fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Unpriced(Unpriced::Extra(_)) => Some(
+                "leave it out; or an operator can let this agent go without budgets and limits",
+            ),
+            Self::Unpriced(Unpriced::Call) => Some(
+                "an operator can say what such a call costs with `agentguard service extractor add`",
+            ),
+            Self::Hit(hit) => hit.remedy(),
+            Self::Unpriced(Unpriced::Model(_)) | Self::Unreadable(_) | Self::NoRate(_) => None,
+        }
+    }
+
     /// The reason that goes on the wire.
     pub const fn reason(&self) -> Reason {
         match self {

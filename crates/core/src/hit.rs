@@ -37,11 +37,14 @@ pub enum Hit {
     OverCall {
         limit: MicroUsd,
         requested: MicroUsd,
+        up_to: bool,
     },
     OverBudget {
         period: Period,
         limit: MicroUsd,
         used: MicroUsd,
+        /// Held for calls under way; what they do not use is given back.
+        reserved: MicroUsd,
         left: MicroUsd,
         requested: MicroUsd,
         up_to: bool,
@@ -156,9 +159,15 @@ impl Hit {
             Self::ClosedHours { start_minute, end_minute, zone } => {
                 json!({"start": clock(*start_minute), "end": clock(*end_minute), "timezone": zone})
             }
-            Self::OverCall { limit, requested } => json!({"limit": limit, "requested": requested}),
-            Self::OverBudget { limit, used, requested, resets_at, .. } => {
-                json!({"limit": limit, "used": used, "requested": requested, "resets_at": resets_at})
+            Self::OverCall { limit, requested, .. } => {
+                json!({"limit": limit, "requested": requested})
+            }
+            Self::OverBudget { limit, used, reserved, requested, resets_at, .. } => {
+                let mut numbers = json!({"limit": limit, "used": used, "requested": requested, "resets_at": resets_at});
+                if let Some(map) = numbers.as_object_mut().filter(|_| *reserved > MicroUsd::ZERO) {
+                    map.insert("reserved".to_owned(), json!(reserved));
+                }
+                numbers
             }
             Self::BudgetWarning { limit, used, .. } => json!({"limit": limit, "used": used}),
             Self::RateFull { max, window, service, frees_at } => {
@@ -189,6 +198,36 @@ impl Hit {
     }
 }
 
+impl Hit {
+    /// What would change it, where that is not the same for every hit of its reason.
+    pub(crate) fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::OverBudget { limit, used, requested, .. } if used.plus(*requested) <= *limit => {
+                Some(
+                    "wait until calls under way have ended: what they do not use is given back; or name a smaller maximum of output tokens",
+                )
+            }
+            Self::OverBudget { up_to: true, .. } | Self::OverCall { up_to: true, .. } => Some(
+                "name a smaller maximum of output tokens (`max_tokens` and the like), send less, or an operator can raise the rule's limit",
+            ),
+            Self::Blacklisted { .. }
+            | Self::Method { .. }
+            | Self::ClosedHours { .. }
+            | Self::OverCall { .. }
+            | Self::OverBudget { .. }
+            | Self::BudgetWarning { .. }
+            | Self::RateFull { .. }
+            | Self::NotWhitelisted { .. }
+            | Self::AmountSpike { .. }
+            | Self::FrequencySpike { .. }
+            | Self::UnknownDomain { .. }
+            | Self::NightAmount { .. }
+            | Self::Failures { .. }
+            | Self::UpstreamDenials { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Hit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -204,11 +243,16 @@ impl fmt::Display for Hit {
                     clock(*end_minute)
                 )
             }
-            Self::OverCall { limit, requested } => {
-                write!(f, "this call needs {requested} USD, and one call may cost {limit} USD")
+            Self::OverCall { limit, requested, up_to } => {
+                let up_to = if *up_to { "up to " } else { "" };
+                write!(
+                    f,
+                    "this call needs {up_to}{requested} USD, and one call may cost {limit} USD"
+                )
             }
-            Self::OverBudget { limit, used, requested, .. } => {
-                write!(f, "{used} of {limit} USD are taken, and this call needs {requested} USD")
+            Self::OverBudget { limit, used, reserved, requested, .. } => {
+                let taken = used.plus(*reserved);
+                write!(f, "{taken} of {limit} USD are taken, and this call needs {requested} USD")
             }
             Self::BudgetWarning { limit, used, .. } => write!(f, "{used} of {limit} USD are taken"),
             Self::RateFull { max, window, service, .. } => {

@@ -181,7 +181,8 @@ impl Tariff {
     pub fn dearest_input(&self, cache: CacheWrites) -> PerMillion {
         let written = match cache {
             CacheWrites::None => self.input,
-            CacheWrites::Possible => self.cache_write.max(self.cache_write_hour),
+            CacheWrites::Minutes => self.cache_write,
+            CacheWrites::Hour => self.cache_write.max(self.cache_write_hour),
         };
         self.input.max(self.cached_input).max(written)
     }
@@ -204,8 +205,10 @@ impl Tariff {
 pub enum CacheWrites {
     /// It cannot.
     None,
-    /// It can.
-    Possible,
+    /// It can, for minutes.
+    Minutes,
+    /// It can, for an hour.
+    Hour,
 }
 
 impl Tokens {
@@ -356,7 +359,7 @@ const fn yes() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::price::CacheWrites::{None as NoCache, Possible};
+    use crate::price::CacheWrites::{Hour, None as NoCache};
 
     const PLAIN: u32 = 1_000_000;
 
@@ -400,7 +403,7 @@ mod tests {
         assert_eq!(price.cost(&tokens(101), PLAIN).micros(), 502);
         assert_eq!(price.cost(&tokens(100), 2_500_000).micros(), 750);
         assert_eq!(price.bound(100, 100, NoCache, PLAIN).micros(), 300);
-        assert_eq!(price.bound(100, 100, Possible, PLAIN).micros(), 400, "an hour's cache");
+        assert_eq!(price.bound(100, 100, Hour, PLAIN).micros(), 400, "an hour's cache");
         assert_eq!(price.bound(101, 100, NoCache, PLAIN).micros(), 502);
     }
 
@@ -437,7 +440,7 @@ mod tests {
             let table = PriceTable::built_in().unwrap();
             for model in ["gpt-4o", "claude-sonnet-4-5", "gpt-5.4", "o3", "claude-opus-4-6"] {
                 let price = table.find(model).unwrap();
-                let bound = price.bound(tokens.all_input(), output, Possible, surcharge);
+                let bound = price.bound(tokens.all_input(), output, Hour, surcharge);
                 proptest::prop_assert!(price.cost(&tokens, surcharge) <= bound);
             }
         }

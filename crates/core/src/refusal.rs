@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::decide::{Denied, Why};
 use crate::hit::{Hit, Period};
 use crate::id::{RequestId, RuleId};
+use crate::money::MicroUsd;
 use crate::reason::Reason;
 use crate::time::Timestamp;
 use crate::wire;
@@ -63,6 +64,9 @@ impl Refusal {
             refusal.details.insert("rule_id".into(), json!(rule_id));
             refusal.details.insert("rule_type".into(), json!(kind));
         }
+        if let Some(remedy) = denied.why.remedy() {
+            refusal.details.insert("remedy".into(), json!(remedy));
+        }
         if let Why::Hit(hit) = &denied.why {
             refusal.details.extend(hit.details());
             if let Hit::RateFull { max, frees_at, .. } = hit {
@@ -104,14 +108,18 @@ fn message(why: &Why, agent: &str) -> String {
         Why::NoRate(currency) => {
             format!("there is no rate from {currency} to USD, and a budget or limit applies")
         }
-        Why::Hit(Hit::OverBudget { period, left, requested, up_to, .. }) => {
+        Why::Hit(Hit::OverBudget { period, left, reserved, requested, up_to, .. }) => {
             let when = match period {
                 Period::Day => "today",
                 Period::Month => "this month",
             };
             let upto = if *up_to { "up to " } else { "" };
+            let held = match *reserved {
+                MicroUsd::ZERO => String::new(),
+                held => format!(", while {held} USD are held for calls under way"),
+            };
             format!(
-                "agent `{agent}` has {left} USD left {when}; this call needs {upto}{requested} USD"
+                "agent `{agent}` has {left} USD left {when}{held}; this call needs {upto}{requested} USD"
             )
         }
         Why::Hit(hit) => format!("agent `{agent}`: {hit}"),

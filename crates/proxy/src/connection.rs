@@ -194,7 +194,7 @@ async fn speak_http(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits::HEAD_TIMEOUT)
+        .header_read_timeout(door.options().head_timeout)
         .max_header_size(limits::HEAD_BYTES_MAX)
         .max_buf_size(limits::READ_BUFFER_BYTES_MAX)
         .serve_connection(TokioIo::new(socket), service)

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use agentguard_egress::DangerAllow;
 
+use crate::limits::HEAD_TIMEOUT;
+
 /// The door's settings. All but those marked can be changed while it runs.
 #[derive(Clone, Debug)]
 pub struct ProxyOptions {
@@ -15,6 +17,8 @@ pub struct ProxyOptions {
     pub clamp_max_tokens: bool,
     /// Openings in the destination guard that hold for every service.
     pub danger_allow: Vec<DangerAllow>,
+    /// For a client's whole head to come, and so how long an idle connection is kept.
+    pub head_timeout: Duration,
     /// Clients at once; further ones wait to be accepted. Taken at the start.
     pub max_connections: usize,
     /// How long requests may go on when the gate ends. Taken at the start.
@@ -31,6 +35,7 @@ impl Default for ProxyOptions {
             upstream_timeout: Duration::from_secs(30),
             clamp_max_tokens: false,
             danger_allow: Vec::new(),
+            head_timeout: HEAD_TIMEOUT,
             max_connections: 4_096,
             drain_timeout: Duration::from_secs(10),
             instance: 0,

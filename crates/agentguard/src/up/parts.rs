@@ -59,6 +59,7 @@ pub(super) fn proxy(config: &Config, instance: u32) -> Result<ProxyOptions, Fail
         clamp_max_tokens: config.proxy.clamp_max_tokens,
         danger_allow: danger_allow(config)?,
         max_connections: config.proxy.max_connections,
+        head_timeout: agentguard_proxy::limits::HEAD_TIMEOUT,
         drain_timeout: DRAIN_TIMEOUT,
         instance,
     })

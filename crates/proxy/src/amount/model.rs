@@ -125,9 +125,9 @@ pub(crate) fn plan(
     let input_bound = input_bound(api, &ask, body.len(), price);
     let surcharge_ppm = ask.surcharge_ppm();
     let cache = match api {
-        Api::Messages if !ask.caches() => CacheWrites::None,
-        Api::Embeddings => CacheWrites::None,
-        Api::Chat | Api::Completions | Api::Responses | Api::Messages => CacheWrites::Possible,
+        Api::Messages if ask.caches() => CacheWrites::Hour,
+        Api::Messages | Api::Embeddings => CacheWrites::None,
+        Api::Chat | Api::Completions | Api::Responses => CacheWrites::Minutes,
     };
     let bound = |output: &Output| price.bound(input_bound, output.bound(), cache, surcharge_ppm);
     let mut splice = Splice::new(body);

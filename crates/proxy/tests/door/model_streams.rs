@@ -288,3 +288,30 @@ async fn a_crowd_of_messages_stays_within_the_budget() {
 async fn a_crowd_of_messages_that_hang_up_stays_within_the_budget() {
     crowd("anthropic/v1/messages", message(200), 5, true).await;
 }
+
+#[tokio::test]
+async fn a_thousand_idle_streams_are_held_and_all_settled() {
+    const STREAMS: usize = 1_000;
+    let world = World::new().await;
+    world.rule(RuleType::DailyBudget, json!({"limit": "10.00"}));
+    let url = world.url("/proxy/openai/v1/chat/completions");
+    // A word, and then nothing for a long time.
+    let headers = [JSON, ("x-test-events", "2"), ("x-test-interval-ms", "600000")];
+    let mut open = Vec::new();
+    for _ in 0..STREAMS {
+        let mut stream =
+            http::stream(Method::POST, &url, &headers, chat(2).to_string()).await.unwrap();
+        assert_eq!(stream.status, 200);
+        stream.next().await.unwrap().unwrap();
+        open.push(stream);
+    }
+    world.upstream.wait_open_streams(STREAMS as u64, LIMIT).await;
+    assert!(world.spent().1.micros() > 0, "each holds its reservation");
+    // Another call still comes through.
+    assert_eq!(world.get("/proxy/plain/echo").await.status, 200);
+    drop(open);
+    let rows = world.rows(STREAMS + 1).await;
+    assert!(rows.iter().filter(|row| row.is_streaming).all(|row| row.cost.micros() > 0));
+    world.upstream.wait_open_streams(0, LIMIT).await;
+    assert_eq!(world.spent().1.micros(), 0, "nothing stays reserved");
+}

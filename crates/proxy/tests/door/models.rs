@@ -372,3 +372,22 @@ async fn a_maximum_is_lowered_where_the_operator_lets_it() {
     check_refused(&world, &answer, 403, "DAILY_BUDGET_EXCEEDED").await;
     assert_eq!(world.upstream.stats().requests, 1);
 }
+
+#[tokio::test]
+async fn a_bomb_as_an_answer_passes_as_it_is_and_is_settled_by_estimate() {
+    let world = World::new().await;
+    world.rule(RuleType::DailyBudget, json!({"limit": "10.00"}));
+    let bomb = gzip(&vec![b' '; 100 * 1024 * 1024]);
+    assert!(bomb.len() < 200_000);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+        bomb.len()
+    );
+    let base = saying([head.as_bytes(), &bomb].concat()).await;
+    world.put(service("bomb", &base, ServiceKind::Openai));
+    let answer = post(&world, "/proxy/bomb/v1/chat/completions", &[], &chat(100)).await;
+    assert_eq!(answer.body, bomb);
+    let row = world.last_row().await;
+    assert!(row.estimated && cost(&row) > 0);
+    assert_eq!(world.spent(), (row.cost, Default::default()));
+}

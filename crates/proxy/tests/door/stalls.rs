@@ -155,3 +155,17 @@ async fn a_slow_reader_is_no_stalled_one() {
     }
     assert!(bytes > 8_000_000, "{bytes}");
 }
+
+#[tokio::test]
+async fn a_head_that_does_not_come_is_not_waited_for_for_ever() {
+    let head_timeout = Duration::from_millis(200);
+    let world = World::with(ProxyOptions { head_timeout, ..ProxyOptions::default() }).await;
+    for begun in ["", "GET /proxy/plain/echo HTTP/1.1\r\nHost: loc"] {
+        let mut client = connect(world.addr).await;
+        client.write_all(begun.as_bytes()).await.unwrap();
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(10), client.read_to_end(&mut rest));
+        assert!(read.await.is_ok(), "after {begun:?} the connection is still open");
+    }
+    assert_eq!(world.upstream.stats().connections, 0);
+}
