@@ -15,7 +15,7 @@ mod stripe;
 
 use agentguard_core::action::{Unpriced, Unreadable};
 use agentguard_core::service::ServiceKind;
-use agentguard_core::{Amount, MicroUsd, Money, PriceTable};
+use agentguard_core::{Amount, Money};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -25,7 +25,7 @@ use crate::intents::Touch;
 use crate::path;
 use crate::routes::Route;
 use crate::upgrade::AsksForWebSocket;
-pub(crate) use model::{Api, Plan};
+pub(crate) use model::{Api, Plan, Pricing, deployment};
 
 /// How one kind of call names its money.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,8 @@ fn of_kind(
             .map(|api| api.map_or(Extractor::Uncounted, Extractor::Model)),
         ServiceKind::Generic => None,
     };
-    found.filter(|_| *method == Method::POST || overridden(headers))
+    let writes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    found.filter(|_| writes || overridden(headers))
 }
 
 /// Whether a server may take another method than the one on the request line.
@@ -136,14 +137,8 @@ impl Extractor {
         }
     }
 
-    /// The amount; what cannot be read for certain is `Unreadable`. Where `room` is given, a model call
-    /// is made to fit into it.
-    pub(crate) fn read(
-        &self,
-        paper: Paper<'_>,
-        prices: &PriceTable,
-        room: Option<MicroUsd>,
-    ) -> Planned {
+    /// The amount; what cannot be read for certain is `Unreadable`.
+    pub(crate) fn read(&self, paper: Paper<'_>, with: Pricing<'_>) -> Planned {
         if let Some(known) = self.without_body() {
             return known;
         }
@@ -152,7 +147,7 @@ impl Extractor {
             Self::Stripe(call) => stripe::read(*call, paper),
             Self::GoogleAds(call) => google_ads::read(*call, paper),
             Self::Model(api) => {
-                return model_plan(*api, paper, prices, room).unwrap_or_else(unreadable);
+                return model_plan(*api, paper, with).unwrap_or_else(unreadable);
             }
             Self::Uncounted => Ok(None),
         };
@@ -164,14 +159,9 @@ impl Extractor {
     }
 }
 
-fn model_plan(
-    api: Api,
-    paper: Paper<'_>,
-    prices: &PriceTable,
-    room: Option<MicroUsd>,
-) -> Result<Planned, Unreadable> {
+fn model_plan(api: Api, paper: Paper<'_>, with: Pricing<'_>) -> Result<Planned, Unreadable> {
     match media(paper)? {
-        Media::Json => model::plan(api, paper.body, prices, room),
+        Media::Json => model::plan(api, paper.body, with),
         Media::Empty => Err(Unreadable::Missing),
         Media::Form => Err(Unreadable::Encoding),
     }

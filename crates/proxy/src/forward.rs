@@ -130,7 +130,9 @@ impl Admitted<'_> {
         let (id, service) = (self.visit.id, &self.route.alias);
         if self.note.sent.broke_off() {
             let message = "the request's body is malformed or broke off".to_owned();
-            return free(Refusal::with(Reason::BadRequest, message));
+            // Its head may have left, and an upstream may act on that.
+            let refusal = Refusal::with(Reason::BadRequest, message);
+            return Failure { refusal, spent: Spent::Unknown };
         }
         let agent = self.permit.agent_id().map(tracing::field::display);
         tracing::warn!(request_id = %id, agent, door = "api", %service, %error, "a call got no answer");

@@ -20,7 +20,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::amount::{self, Extractor, Paper, Planned, Settling};
+use crate::amount::{self, Extractor, Paper, Planned, Pricing, Settling};
 use crate::body::{BodyError, Held, RequestBody, Sent, read_whole};
 use crate::inflate::{Coding, Inflater};
 use crate::intents::{Intents, Standing};
@@ -155,7 +155,8 @@ impl Inspection {
         let With { bytes_max, prices, room, intents: _ } = with;
         if coding == Coding::Plain && bytes.len() <= READ_IN_PLACE_BYTES_MAX {
             let paper = Paper { headers: &parts.headers, query, body: bytes };
-            return Ok(extractor.read(paper, &prices, room));
+            let deployment = amount::deployment(placed.path.path());
+            return Ok(extractor.read(paper, Pricing { prices: &prices, room, deployment }));
         }
         let reader = Arc::clone(&self.readers).acquire_owned();
         let reader = bounded(placed.route.timeout, reader).await?;
@@ -164,7 +165,8 @@ impl Inspection {
             let planned = match Inflater::whole(coding, &bytes, bytes_max) {
                 Ok(body) => {
                     let paper = Paper { headers: &headers, query: path.query(), body: &body };
-                    extractor.read(paper, &prices, room)
+                    let deployment = amount::deployment(path.path());
+                    extractor.read(paper, Pricing { prices: &prices, room, deployment })
                 }
                 Err(_) => Planned::plain(Amount::Unreadable(Unreadable::Encoding)),
             };

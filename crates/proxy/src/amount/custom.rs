@@ -31,8 +31,9 @@ pub(crate) fn find<'a>(
         return None;
     }
     let path = path::loosely(path);
-    // A header may make another method of it: then the path alone decides.
-    let any_method = overridden(headers);
+    // A header, or with a POST also a parameter, may make another method of it: then the path alone
+    // decides.
+    let any_method = overridden(headers) || *method == Method::POST;
     let fits =
         |own: &&Extractor| own.fits(method.as_str(), &path) || any_method && own.fits_path(&path);
     extractors.iter().find(fits)

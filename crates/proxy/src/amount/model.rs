@@ -55,6 +55,23 @@ pub(crate) struct Plan {
     pub(crate) clamped: Option<u64>,
 }
 
+/// What a call is priced with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pricing<'a> {
+    pub(crate) prices: &'a PriceTable,
+    /// What the call may cost, where it is to be made to fit.
+    pub(crate) room: Option<MicroUsd>,
+    /// The model that the path names, if it does.
+    pub(crate) deployment: Option<&'a str>,
+}
+
+/// The deployment that a path names, as Azure's do.
+pub(crate) fn deployment(path: &str) -> Option<&str> {
+    let mut segments = path.split('/');
+    segments.find(|segment| segment.eq_ignore_ascii_case("deployments"))?;
+    segments.next().filter(|name| !name.is_empty())
+}
+
 /// The call of a loosely read path: priced by its model, or paid in a way that cannot be counted. None
 /// where it is free.
 pub(super) fn call(kind: ServiceKind, path: &str) -> Option<Option<Api>> {
@@ -82,7 +99,7 @@ fn openai(path: &str, named: &[&str]) -> Option<Option<Api>> {
         return Some(Some(api));
     }
     match named {
-        ["files" | "uploads" | "models" | "conversations" | "moderations", ..]
+        ["files" | "uploads" | "conversations" | "moderations", ..]
         | ["responses", "input_tokens"]
         | ["responses" | "batches", _, "cancel"]
         | ["fine_tuning", "jobs", _, "cancel" | "pause"]
@@ -96,23 +113,18 @@ fn anthropic(path: &str, named: &[&str]) -> Option<Option<Api>> {
         return Some(Some(Api::Messages));
     }
     match named {
-        ["files" | "models", ..]
-        | ["messages", "count_tokens"]
-        | ["messages", "batches", _, "cancel"] => None,
+        ["files", ..] | ["messages", "count_tokens"] | ["messages", "batches", _, "cancel"] => None,
         _ => Some(None),
     }
 }
 
 /// Reads a call's body and bounds its cost. Where `room` is given, a maximum that does not fit into it
 /// is lowered until it does.
-pub(crate) fn plan(
-    api: Api,
-    body: &[u8],
-    prices: &PriceTable,
-    room: Option<MicroUsd>,
-) -> Result<Planned, Unreadable> {
+pub(crate) fn plan(api: Api, body: &[u8], with: Pricing<'_>) -> Result<Planned, Unreadable> {
+    let Pricing { prices, room, deployment } = with;
     let ask = Ask::read(body)?;
-    let model = ask.model();
+    // A server that is asked by deployment takes its model from there, whatever the body says.
+    let model = deployment.unwrap_or_else(|| ask.model());
     let unpriced = |what| Planned::plain(Amount::Unpriced(what));
     if let Some(what) = ask.beyond_tokens(api) {
         return Ok(unpriced(Unpriced::Extra(what)));
@@ -135,7 +147,7 @@ pub(crate) fn plan(
     if let Some(room) = room.filter(|room| bound(&output) > *room)
         && let Some(lowered) = output.lowered(|output| bound(output) <= room)
     {
-        splice.lower(&ask, api.maximum(price), lowered.each)?;
+        splice.lower(&ask, (api, api.maximum(price)), lowered.each)?;
         clamped = Some(lowered.each);
         output = lowered;
     }
@@ -205,7 +217,7 @@ fn input_bound(api: Api, ask: &Ask<'_>, body_bytes: usize, price: &Price) -> u64
         return price.max_input_tokens;
     }
     let bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
-    let tools = if ask.has_tools() { TOOLS_OVERHEAD_TOKENS } else { 0 };
+    let tools = ask.tools().saturating_mul(TOOLS_OVERHEAD_TOKENS);
     let images = ask.images().saturating_mul(IMAGE_TOKENS_MAX);
     let tokens =
         bytes.saturating_add(CALL_OVERHEAD_TOKENS).saturating_add(tools).saturating_add(images);
@@ -229,7 +241,7 @@ fn output_bound(
     }
     let predicted = if ask.predicts() { u64::try_from(body_bytes).unwrap_or(u64::MAX) } else { 0 };
     Ok(Output {
-        each: ask.max_output()?.unwrap_or(price.max_output_tokens),
+        each: ask.max_output(api)?.unwrap_or(price.max_output_tokens),
         answers: ask.answers()?,
         predicted,
     })
@@ -248,7 +260,8 @@ mod tests {
     }
 
     fn planned(api: Api, body: &str) -> Result<Planned, Unreadable> {
-        plan(api, body.as_bytes(), &PriceTable::built_in().unwrap(), None)
+        let prices = PriceTable::built_in().unwrap();
+        plan(api, body.as_bytes(), Pricing { prices: &prices, room: None, deployment: None })
     }
 
     #[test]
@@ -267,6 +280,7 @@ mod tests {
         check(openai, "/v1/responses/resp_1/cancel", None);
         check(openai, "/v1/responses/compact", Some(None));
         check(openai, "/v1/files", None);
+        check(openai, "/v1/models/gemini:generateContent", Some(None));
         check(openai, "/v1/moderations", None);
         check(openai, "/v1/images/generations", Some(None));
         check(openai, "/v1/audio/speech", Some(None));
@@ -308,6 +322,18 @@ mod tests {
         check(Api::Responses, body, 272_000, 9);
         let body = r#"{"model":"gpt-5","input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}],"max_output_tokens":9}"#;
         check(Api::Responses, body, 272_000, 9);
+        let body = r#"{"model":"gpt-4o","messages":[],"max_output_tokens":1}"#;
+        check(Api::Chat, body, long(body), 16_384);
+        let body = r#"{"model":"gpt-4o","messages":[],"max_tokens":0}"#;
+        check(Api::Chat, body, long(body), 16_384);
+        let body = r#"{"model":"gpt-5","input":"x","max_tokens":1}"#;
+        check(Api::Responses, body, long(body), 128_000);
+        let body = r#"{"model":"gpt-5","input":[{"id":"msg_1"}],"max_output_tokens":1}"#;
+        check(Api::Responses, body, 272_000, 1);
+        let body = r#"{"model":"gpt-5","input":[{"id":"msg_1","type":"message","content":[]}],"max_output_tokens":1}"#;
+        check(Api::Responses, body, long(body), 1);
+        let body = r#"{"model":"claude-haiku-4-5","max_tokens":5,"messages":[],"thread":{"type":"continue"}}"#;
+        check(Api::Messages, body, 200_000, 5);
         let body = r#"{"model":"gpt-4o","messages":[{"content":[{"type":"image_url","image_url":{"url":"x"}}]}],"max_tokens":1}"#;
         check(Api::Chat, body, long(body) + IMAGE_TOKENS_MAX, 1);
         let body = r#"{"model":"claude-haiku-4-5","max_tokens":5,"tools":[{"name":"f","input_schema":{"type":"object"}}],"messages":[]}"#;
@@ -343,6 +369,42 @@ mod tests {
             r#"{"model":"claude-haiku-4-5","tools":[{"type":"web_search_20250305","name":"web_search"}]}"#,
             extra(tools),
         );
+    }
+
+    #[test]
+    fn another_model_or_tool_in_the_conversation_has_no_price() {
+        for (api, body) in [
+            (
+                Api::Responses,
+                r#"{"model":"gpt-5","input":[{"type":"additional_tools","tools":[{"type":"web_search"}]}]}"#,
+            ),
+            (
+                Api::Messages,
+                r#"{"model":"claude-haiku-4-5","max_tokens":1,"messages":[{"content":[{"type":"tool_addition","tool":{}}]}]}"#,
+            ),
+            (
+                Api::Messages,
+                r#"{"model":"claude-haiku-4-5","max_tokens":1,"fallbacks":[{"model":"claude-opus-4-1"}]}"#,
+            ),
+            (Api::Chat, r#"{"model":"gpt-4o","models":["o1-pro"]}"#),
+            (
+                Api::Messages,
+                r#"{"model":"claude-haiku-4-5","max_tokens":1,"context_management":{"edits":[{"type":"compact_20260112"}]}}"#,
+            ),
+        ] {
+            let amount = planned(api, body).unwrap().amount;
+            assert!(matches!(amount, Amount::Unpriced(Unpriced::Extra(_))), "{body}: {amount:?}");
+        }
+    }
+
+    #[test]
+    fn a_deployment_is_priced_by_its_own_name() {
+        assert_eq!(deployment("/openai/deployments/gpt-4/chat/completions"), Some("gpt-4"));
+        assert_eq!(deployment("/v1/chat/completions"), None);
+        let prices = PriceTable::built_in().unwrap();
+        let with = Pricing { prices: &prices, room: None, deployment: Some("gpt-4") };
+        let planned = plan(Api::Chat, br#"{"model":"gpt-4o-mini","max_tokens":1}"#, with).unwrap();
+        assert_eq!(plan_of(planned).model, "gpt-4");
     }
 
     #[test]
@@ -393,7 +455,8 @@ mod tests {
         let body = r#"{"model":"gpt-4o","max_tokens":1000,"n":2}"#;
         let at = |room| {
             let room = Some(MicroUsd::from_micros(room));
-            let mut planned = plan(Api::Chat, body.as_bytes(), &prices, room).unwrap();
+            let with = Pricing { prices: &prices, room, deployment: None };
+            let mut planned = plan(Api::Chat, body.as_bytes(), with).unwrap();
             let rewritten = planned.rewritten.take();
             (plan_of(planned), rewritten)
         };

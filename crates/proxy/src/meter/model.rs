@@ -50,6 +50,7 @@ struct Seen {
     /// Bytes of text, and events with words of the model in them.
     text_bytes: u64,
     text_events: u64,
+    /// Bytes of the answer, inflated.
     bytes: u64,
 }
 
@@ -93,8 +94,6 @@ impl ModelMeter {
 
     /// Takes the next bytes of the answer.
     pub(super) fn passed(&mut self, data: Bytes) -> Passed {
-        let count = u64::try_from(data.len()).unwrap_or(u64::MAX);
-        self.seen.bytes = self.seen.bytes.saturating_add(count);
         let mut pieces = Pieces { plan: &self.plan, seen: &mut self.seen, ends: Vec::new() };
         let readable = match &mut self.inflater {
             Some(inflater) => {
@@ -147,7 +146,6 @@ impl ModelMeter {
         if cost > self.plan.reserved {
             tracing::warn!(model = %self.plan.model, %cost, reserved = %self.plan.reserved, "a call cost more than was reserved for it");
         }
-        let cost = if exact { cost } else { cost.min(self.plan.reserved) };
         match Money::new(cost.micros(), Currency::USD) {
             Some(money) if exact => Spent::Exactly(money),
             Some(money) => Spent::Estimated(money),
@@ -155,7 +153,7 @@ impl ModelMeter {
         }
     }
 
-    /// What it can have cost at the most, by what is known. Never above the bound.
+    /// What it can have cost at the most, by what is known. Above the bound only by what certainly came.
     fn estimate(&self, usage: Option<Tokens>, ending: Ending) -> Tokens {
         let bound = self.plan.output_bound;
         let told = usage.unwrap_or(Tokens { input: self.plan.input_bound, ..Tokens::default() });
@@ -163,14 +161,15 @@ impl ModelMeter {
             Ending::Whole => 0,
             Ending::Broken => IN_FLIGHT_TOKENS,
         };
-        // No token is written in less than one byte.
-        let written = match &self.reader {
-            Reader::Events(_) if !self.plan.hides_output => self.seen.text_bytes,
-            Reader::Document(_) if !self.plan.hides_output => self.seen.bytes,
-            Reader::Events(_) | Reader::Document(_) | Reader::Blind => bound,
+        // No token is written in less than one byte. Of a document that broke off nobody has seen the
+        // end, and all of it was written before its first byte came.
+        let written = match (&self.reader, ending) {
+            (Reader::Events(_), _) if !self.plan.hides_output => self.seen.text_bytes,
+            (Reader::Document(_), Ending::Whole) if !self.plan.hides_output => self.seen.bytes,
+            (Reader::Events(_) | Reader::Document(_) | Reader::Blind, _) => bound,
         };
-        let output = written.saturating_add(unseen).min(bound).max(told.output);
-        Tokens { output, ..told }
+        let output = written.saturating_add(unseen).min(bound);
+        Tokens { output: output.max(told.output).max(self.written_at_least()), ..told }
     }
 
     /// Whether the stream has certainly cost more than was reserved. Others are not cut: what has come
@@ -179,15 +178,18 @@ impl ModelMeter {
         if !self.changes_length() {
             return false;
         }
-        let by_bytes = self.seen.text_bytes.div_euclid(BYTES_PER_TOKEN_MAX);
-        let written = self.seen.text_events.max(by_bytes);
         let told = self.seen.usage.unwrap_or_default();
-        if written.max(told.output) > self.plan.output_bound {
+        if self.written_at_least().max(told.output) > self.plan.output_bound {
             return true;
         }
         self.seen.usage.is_some_and(|usage| {
             self.plan.price.cost(&usage, self.plan.surcharge_ppm) > self.plan.reserved
         })
+    }
+
+    /// Tokens that the model has certainly written.
+    fn written_at_least(&self) -> u64 {
+        self.seen.text_events.max(self.seen.text_bytes.div_euclid(BYTES_PER_TOKEN_MAX))
     }
 
     /// An error in the provider's own shape, as the last event.
@@ -243,6 +245,8 @@ struct Pieces<'m> {
 
 impl Pieces<'_> {
     fn look(&mut self, reader: &mut Reader, bytes: &[u8]) {
+        let count = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.seen.bytes = self.seen.bytes.saturating_add(count);
         match reader {
             Reader::Document(scan) => scan.feed(bytes),
             Reader::Events(events) => {

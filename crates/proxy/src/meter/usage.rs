@@ -35,6 +35,7 @@ pub(super) fn read(api: Api, json: &[u8]) -> Option<Tokens> {
 struct Usage {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
+    total_tokens: Option<u64>,
     prompt_tokens_details: Option<InputDetails>,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
@@ -59,9 +60,11 @@ struct CacheCreation {
 
 impl Usage {
     fn of_openai(self) -> Option<Tokens> {
-        // Embeddings have no output.
-        let output = self.completion_tokens.unwrap_or(0);
-        within(self.prompt_tokens?, self.prompt_tokens_details, output)
+        let input = self.prompt_tokens?;
+        // Some servers count reasoning only in the total. Embeddings have no output.
+        let beside = self.total_tokens.map(|total| total.saturating_sub(input));
+        let output = self.completion_tokens.max(beside)?;
+        within(input, self.prompt_tokens_details, output)
     }
 
     fn of_responses(self) -> Option<Tokens> {
@@ -137,6 +140,12 @@ mod tests {
             Some([7, 9, 10, 20, 3]),
         );
         check(Api::Messages, r#"{"output_tokens":3}"#, Some([0, 0, 0, 0, 3]));
+        check(
+            Api::Chat,
+            r#"{"prompt_tokens":10,"completion_tokens":10,"total_tokens":16020}"#,
+            Some([10, 0, 0, 0, 16_010]),
+        );
+        check(Api::Chat, r#"{"prompt_tokens":10}"#, None);
         check(Api::Chat, r#"{"completion_tokens":5}"#, None);
         check(Api::Chat, r#"{"prompt_tokens":-1,"completion_tokens":5}"#, None);
         check(Api::Chat, r#"{"prompt_tokens":1.5,"completion_tokens":5}"#, None);

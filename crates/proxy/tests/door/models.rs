@@ -391,3 +391,28 @@ async fn a_bomb_as_an_answer_passes_as_it_is_and_is_settled_by_estimate() {
     assert!(row.estimated && cost(&row) > 0);
     assert_eq!(world.spent(), (row.cost, Default::default()));
 }
+
+#[tokio::test]
+async fn a_maximum_of_another_call_bounds_nothing() {
+    let world = World::new().await;
+    world.rule(RuleType::PerCallLimit, json!({"limit": "0.10"}));
+    let mut body = chat(1);
+    body.as_object_mut().unwrap().remove("max_tokens");
+    body["max_output_tokens"] = 1.into();
+    let answer = post(&world, "/proxy/openai/v1/chat/completions", &[], &body).await;
+    check_refused(&world, &answer, 403, "PER_CALL_LIMIT_EXCEEDED").await;
+    assert_eq!(world.upstream.stats().requests, 0);
+}
+
+#[tokio::test]
+async fn a_document_whose_client_left_is_charged_all_that_was_reserved() {
+    let world = World::new().await;
+    world.rule(RuleType::DailyBudget, json!({"limit": "10.00"}));
+    // A head and some of the answer; the rest never comes.
+    let base = scripted(&["HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{\"id\":\"x\""]).await;
+    world.put(service("slow", &base, ServiceKind::Openai));
+    let url = world.url("/proxy/slow/v1/chat/completions");
+    drop(http::try_request(Method::POST, &url, &[JSON], chat(5_000).to_string()).await);
+    let row = world.last_row().await;
+    assert!(row.estimated && cost(&row) >= 50_000, "{}", row.cost);
+}

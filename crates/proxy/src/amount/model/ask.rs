@@ -29,7 +29,7 @@ pub(super) struct Ask<'a> {
     stream: Option<bool>,
     pub(super) stream_options: Option<&'a RawValue>,
     /// `max_tokens`, `max_completion_tokens` and `max_output_tokens`, as they stand in the body.
-    pub(super) maxima: [Option<&'a RawValue>; 3],
+    maxima: [Option<&'a RawValue>; 3],
     n: Option<Scalar<'a>>,
     best_of: Option<Scalar<'a>>,
     prompts: Option<u64>,
@@ -49,28 +49,34 @@ struct Parts {
     elsewhere: bool,
     audio: bool,
     caches: bool,
+    /// Tools are added in the middle of the conversation.
+    tools: bool,
 }
 
 #[derive(Debug, Default)]
 struct Tools {
-    any: bool,
+    count: u64,
     /// Types that are not run by the agent itself, or not known to be.
     foreign: bool,
 }
 
 /// Members that a call can name once, and that say something of its cost by being there.
-const TELLING: [&str; 12] = [
+const TELLING: [&str; 16] = [
     "audio",
     "background",
+    "compaction",
     "container",
     "conversation",
+    "fallbacks",
     "mcp_servers",
+    "models",
     "prediction",
     "previous_response_id",
     "prompt",
     "reasoning",
     "stored_prompt",
     "thinking",
+    "thread",
     "web_search_options",
 ];
 
@@ -109,12 +115,26 @@ impl<'a> Ask<'a> {
         Ok(options.and_then(|options| options.include_usage).unwrap_or(false))
     }
 
-    /// The largest of the maxima that are named: which of them a server takes is its own affair.
-    pub(super) fn max_output(&self) -> Result<Option<u64>, Unreadable> {
-        self.maxima.into_iter().flatten().try_fold(None, |largest: Option<u64>, raw| {
+    /// The largest of this call's own maxima that are named: which of them a server takes is its own
+    /// affair. Those of other calls bound nothing, and nor does a zero, which some servers take for none.
+    pub(super) fn max_output(&self, api: Api) -> Result<Option<u64>, Unreadable> {
+        let largest = self.maxima(api).try_fold(None, |largest: Option<u64>, raw| {
             let value = serde_json::from_str(raw.get()).map_err(|_| Unreadable::Malformed)?;
             Ok(largest.max(whole(&Some(value))?))
-        })
+        })?;
+        Ok(largest.filter(|tokens| *tokens > 0))
+    }
+
+    /// The maxima that bound this call.
+    pub(super) fn maxima(&self, api: Api) -> impl Iterator<Item = &'a RawValue> {
+        let [max_tokens, max_completion_tokens, max_output_tokens] = self.maxima;
+        let own = match api {
+            Api::Chat => [max_tokens, max_completion_tokens],
+            Api::Completions | Api::Messages => [max_tokens, None],
+            Api::Responses => [max_output_tokens, None],
+            Api::Embeddings => [None, None],
+        };
+        own.into_iter().flatten()
     }
 
     /// How many answers are written at the most.
@@ -127,8 +147,15 @@ impl<'a> Ask<'a> {
     /// What costs on top of tokens, or in tokens that no bound holds.
     pub(super) fn beyond_tokens(&self, api: Api) -> Option<&'static str> {
         let at_provider = ["web_search_options", "mcp_servers", "container"];
-        if self.tools.foreign || at_provider.into_iter().any(|name| self.has(name)) {
+        let foreign = self.tools.foreign || self.parts.tools;
+        if foreign || at_provider.into_iter().any(|name| self.has(name)) {
             return Some("a tool that runs at the provider");
+        }
+        if self.has("fallbacks") || self.has("models") {
+            return Some("another model in its place");
+        }
+        if self.has("compaction") {
+            return Some("compaction at the provider");
         }
         if self.parts.audio || self.has("audio") {
             return Some("audio");
@@ -171,12 +198,12 @@ impl<'a> Ask<'a> {
 
     /// Whether what goes in is not all in the body.
     pub(super) fn refers_elsewhere(&self) -> bool {
-        let named = ["previous_response_id", "conversation", "stored_prompt"];
+        let named = ["previous_response_id", "conversation", "stored_prompt", "thread"];
         self.parts.elsewhere || named.into_iter().any(|name| self.has(name))
     }
 
-    pub(super) fn has_tools(&self) -> bool {
-        self.tools.any
+    pub(super) fn tools(&self) -> u64 {
+        self.tools.count
     }
 
     pub(super) fn images(&self) -> u64 {
@@ -235,7 +262,14 @@ impl<'a> Ask<'a> {
                 put(&mut self.stream_options, raw)
             }
             "messages" | "input" | "system" => {
-                members.next_value_seed(Skim { parts: &mut self.parts, reads: Reads::Parts })
+                members.next_value_seed(Skim { parts: &mut self.parts, reads: Reads::Items })
+            }
+            "context_management" => {
+                let raw: &RawValue = members.next_value()?;
+                if raw.get().contains("compact") {
+                    self.present.push("compaction");
+                }
+                Ok(())
             }
             "tools" => {
                 members.next_value_seed(ToolList { tools: &mut self.tools, parts: &mut self.parts })
@@ -420,6 +454,9 @@ impl<'de> Visitor<'de> for Whole {
 /// Whether a `type` says what a part of a message is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
+    /// In the conversation's own items.
+    Items,
+    /// In what they are made of.
     Parts,
     /// In a tool's schema it is something else.
     CachesOnly,
@@ -441,6 +478,12 @@ impl<'de> DeserializeSeed<'de> for Skim<'_> {
 
 impl Parts {
     fn see(&mut self, kind: &str) {
+        if ["additional_tool", "tool_addition", "tool_definition"]
+            .into_iter()
+            .any(|word| kind.contains(word))
+        {
+            self.tools = true;
+        }
         if kind.contains("audio") {
             self.audio = true;
         } else if ["file", "document", "video", "reference", "container", "pdf"]
@@ -497,12 +540,21 @@ impl<'de> Visitor<'de> for Skim<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let Self { parts, reads } = self;
+        let below = match reads {
+            Reads::Items | Reads::Parts => Reads::Parts,
+            Reads::CachesOnly => Reads::CachesOnly,
+        };
         let mut has_image = false;
+        // An item that is only named: what it says is kept at the provider.
+        let (mut has_id, mut has_content, mut is_plain) = (false, false, true);
         while let Some(Name(name)) = members.next_key()? {
+            has_id |= &*name == "id";
+            has_content |= &*name == "content";
             match (&*name, reads) {
-                ("type", Reads::Parts) => {
+                ("type", Reads::Items | Reads::Parts) => {
                     if let Scalar::Text(kind) = members.next_value()? {
                         has_image |= kind.contains("image");
+                        is_plain &= &*kind == "message";
                         parts.see(&kind);
                     }
                 }
@@ -511,14 +563,18 @@ impl<'de> Visitor<'de> for Skim<'_> {
                     members.next_value::<IgnoredAny>()?;
                 }
                 // Some servers take `{"image_url": …}` without its type.
-                ("image_url" | "file_id" | "file_url" | "file_data", Reads::Parts) => {
+                (
+                    "image_url" | "file_id" | "file_url" | "file_data",
+                    Reads::Items | Reads::Parts,
+                ) => {
                     has_image |= &*name == "image_url";
                     parts.elsewhere |= &*name != "image_url";
                     members.next_value::<IgnoredAny>()?;
                 }
-                _ => members.next_value_seed(Skim { parts: &mut *parts, reads })?,
+                _ => members.next_value_seed(Skim { parts: &mut *parts, reads: below })?,
             }
         }
+        parts.elsewhere |= reads == Reads::Items && has_id && !has_content && is_plain;
         parts.images = parts.images.saturating_add(u64::from(has_image));
         Ok(())
     }
@@ -553,7 +609,7 @@ impl<'de> Visitor<'de> for ToolList<'_> {
             .next_element_seed(ToolList { tools: &mut *tools, parts: &mut *parts })?
             .is_some()
         {
-            tools.any = true;
+            tools.count = tools.count.saturating_add(1);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::Api;
 use super::ask::Ask;
 
 /// A body and what is to change in it.
@@ -37,16 +38,14 @@ impl<'a> Splice<'a> {
     pub(super) fn lower(
         &mut self,
         ask: &Ask<'a>,
-        name: &str,
+        (api, name): (Api, &str),
         tokens: u64,
     ) -> Result<(), Unreadable> {
-        for raw in ask.maxima.into_iter().flatten() {
-            self.replace(raw, tokens.to_string())?;
+        let mut named = ask.maxima(api).peekable();
+        if named.peek().is_none() {
+            return self.insert(format!("\"{name}\":{tokens}"));
         }
-        match ask.maxima {
-            [None, None, None] => self.insert(format!("\"{name}\":{tokens}")),
-            _ => Ok(()),
-        }
+        named.try_for_each(|raw| self.replace(raw, tokens.to_string()))
     }
 
     /// The body as it goes out; none if nothing changes.
@@ -136,7 +135,7 @@ mod tests {
         ] {
             let ask = Ask::read(body.as_bytes()).unwrap();
             let mut splice = Splice::new(body.as_bytes());
-            splice.lower(&ask, "max_tokens", 7).unwrap();
+            splice.lower(&ask, (Api::Chat, "max_tokens"), 7).unwrap();
             assert_eq!(splice.finish().unwrap().unwrap(), expected.as_bytes(), "{body}");
         }
         assert_eq!(Splice::new(b"{}").finish(), Ok(None));
