@@ -104,6 +104,28 @@ pub enum Amount {
     Unpriced(Unpriced),
 }
 
+/// When an amount is known. Payments and metered calls differ by orders of magnitude, so that what is
+/// usual for the ones says nothing of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AmountKind {
+    /// Before the call: a payment.
+    Exact,
+    /// After it, within a bound: a model call.
+    Metered,
+}
+
+impl Amount {
+    /// Among which amounts it counts. What is neither exact nor bounded has no amount to count.
+    pub const fn kind(&self) -> AmountKind {
+        match self {
+            Self::UpTo(_) => AmountKind::Metered,
+            Self::Exact(_) | Self::Free | Self::Unreadable(_) | Self::Unpriced(_) => {
+                AmountKind::Exact
+            }
+        }
+    }
+}
+
 /// What has no price.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unpriced {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::action::AmountKind;
 use crate::limits::BASELINE_DAYS_MAX;
 use crate::money::MicroUsd;
 use crate::rule::RateWindow;
@@ -19,10 +20,17 @@ pub struct Baseline {
 #[derive(Clone, Copy, Debug, Default)]
 struct Day {
     number: i64,
-    sum: MicroUsd,
-    samples: u64,
+    exact: Amounts,
+    metered: Amounts,
     calls: u64,
     active_minutes: u64,
+}
+
+/// Amounts of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amounts {
+    sum: MicroUsd,
+    samples: u64,
 }
 
 /// What the record knows of one stretch of the past.
@@ -30,10 +38,14 @@ struct Day {
 pub struct Past {
     /// Some instant in it.
     pub at: Timestamp,
-    /// Money spent.
+    /// Money spent, of both kinds: what budgets count.
     pub sum: MicroUsd,
-    /// Calls that cost something.
+    /// Calls that cost something, of both kinds.
     pub samples: u64,
+    /// The part of `sum` that was known only after its call.
+    pub metered_sum: MicroUsd,
+    /// The part of `samples` of which that is so.
+    pub metered_samples: u64,
     /// Calls that were allowed.
     pub calls: u64,
     /// Minutes in which there was one.
@@ -53,8 +65,11 @@ impl Baseline {
     /// Takes in what the record has.
     pub fn restore(&mut self, past: &Past) {
         if let Some(day) = self.day_mut(past.at) {
-            day.sum = day.sum.plus(past.sum);
-            day.samples = day.samples.saturating_add(past.samples);
+            day.exact.add(
+                past.sum.minus(past.metered_sum),
+                past.samples.saturating_sub(past.metered_samples),
+            );
+            day.metered.add(past.metered_sum, past.metered_samples);
             day.calls = day.calls.saturating_add(past.calls);
             day.active_minutes = day.active_minutes.saturating_add(past.active_minutes);
         }
@@ -78,12 +93,14 @@ impl Baseline {
     }
 
     /// Counts money that was really spent.
-    pub(crate) fn spent(&mut self, at: Timestamp, amount: MicroUsd) {
+    pub(crate) fn spent(&mut self, at: Timestamp, kind: AmountKind, amount: MicroUsd) {
         if amount > MicroUsd::ZERO
             && let Some(day) = self.day_mut(at)
         {
-            day.sum = day.sum.plus(amount);
-            day.samples = day.samples.saturating_add(1);
+            match kind {
+                AmountKind::Exact => day.exact.add(amount, 1),
+                AmountKind::Metered => day.metered.add(amount, 1),
+            }
         }
     }
 
@@ -92,11 +109,17 @@ impl Baseline {
         self.minute.total()
     }
 
-    /// Sum and number of the amounts of the last `window_days` days.
-    pub fn amounts(&self, at: Timestamp, window_days: u32) -> (MicroUsd, u64) {
-        self.since(at, window_days).fold((MicroUsd::ZERO, 0), |(sum, samples), day| {
-            (sum.plus(day.sum), samples.saturating_add(day.samples))
-        })
+    /// Sum and number of the amounts of this kind of the last `window_days` days.
+    pub fn amounts(&self, at: Timestamp, window_days: u32, kind: AmountKind) -> (MicroUsd, u64) {
+        let mut all = Amounts::default();
+        for day in self.since(at, window_days) {
+            let of_kind = match kind {
+                AmountKind::Exact => day.exact,
+                AmountKind::Metered => day.metered,
+            };
+            all.add(of_kind.sum, of_kind.samples);
+        }
+        (all.sum, all.samples)
     }
 
     /// Calls and active minutes of the last seven days, before the last minute.
@@ -127,6 +150,13 @@ impl Baseline {
             self.days.pop_front();
         }
         self.days.iter_mut().rfind(|day| day.number == number)
+    }
+}
+
+impl Amounts {
+    fn add(&mut self, sum: MicroUsd, samples: u64) {
+        self.sum = self.sum.plus(sum);
+        self.samples = self.samples.saturating_add(samples);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::action::{Action, Amount};
+use crate::action::{Action, AmountKind};
 use crate::baseline::{Baseline, Past};
 use crate::decide::{Allowed, Denied, Finding, Raised, Verdict, decide, look_at_cost};
 use crate::door::{Door, DoorSet};
@@ -54,8 +54,8 @@ pub struct Hold {
     pub door: Door,
     /// How much.
     pub cost: MicroUsd,
-    /// Whether that is only a bound: the end says how much it was.
-    is_bound: bool,
+    /// Whether that is only a bound, and the end says how much it was. It counts among its kind.
+    kind: AmountKind,
     day: Timestamp,
     month: Timestamp,
 }
@@ -309,13 +309,13 @@ impl Counters {
                 *used = used.plus(spent);
             }
         }
-        self.baseline.spent(hold.at, spent);
+        self.baseline.spent(hold.at, hold.kind, spent);
         self.month.span.start == hold.month
     }
 
     /// What rules on amounts say to the cost of a call of which only a bound was known before.
     fn unusual(&self, hold: &Hold, spent: MicroUsd, policy: &Policy) -> Vec<Consequence> {
-        if !hold.is_bound || spent == MicroUsd::ZERO {
+        if hold.kind == AmountKind::Exact || spent == MicroUsd::ZERO {
             return Vec::new();
         }
         let rules = policy.afterwards().filter(|rule| rule.doors.contains(hold.door));
@@ -345,7 +345,7 @@ impl Counters {
             at: action.at,
             door,
             cost: allowed.cost,
-            is_bound: matches!(action.amount, Amount::UpTo(_)),
+            kind: action.amount.kind(),
             day: self.day.span.start,
             month: self.month.span.start,
         };

@@ -3,7 +3,7 @@
 //! Rules are looked at in their order, and the first that refuses is the one reported. What cannot be
 //! evaluated refuses. Nothing is counted here: [`Counters`] applies what a verdict allows.
 
-use crate::action::{Action, Amount, Unpriced, Unreadable};
+use crate::action::{Action, Amount, AmountKind, Unpriced, Unreadable};
 use crate::counters::Counters;
 use crate::door::Door;
 use crate::hit::{Hit, Period};
@@ -182,7 +182,7 @@ pub(crate) fn look(
             Finding::Aside("looks at what the call cost, after it")
         }
         Check::AmountSpike { factor_micros, window_days, min_samples } => {
-            let known = counters.baseline().amounts(action.at, *window_days);
+            let known = counters.baseline().amounts(action.at, *window_days, AmountKind::Exact);
             look_at_amount(cost, *factor_micros, *min_samples, known)
         }
         Check::FrequencySpike { factor_micros, min_per_minute } => {
@@ -209,7 +209,7 @@ pub(crate) fn look_at_cost(
 ) -> Finding {
     match &rule.check {
         Check::AmountSpike { factor_micros, window_days, min_samples } => {
-            let known = counters.baseline().amounts(at, *window_days);
+            let known = counters.baseline().amounts(at, *window_days, AmountKind::Metered);
             look_at_amount(spent, *factor_micros, *min_samples, known)
         }
         Check::NightAmount { threshold, window } if !rule.action.blocks() => {

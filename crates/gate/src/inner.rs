@@ -118,6 +118,7 @@ impl Inner {
             risk,
             facts: None,
             first_in_minute: false,
+            is_metered: false,
         });
         if refusal.reason == Reason::Internal {
             self.tell_own_fault(agent_id, id, action);

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use agentguard_core::action::AmountKind;
 use agentguard_core::counters::Consequence;
 use agentguard_core::risk::{Risk, is_risk};
 use agentguard_core::{Action, AgentId, MicroUsd, Money, Reason, RequestId, wire};
@@ -230,6 +231,7 @@ impl Open {
             risk,
             facts: outcome.facts,
             first_in_minute,
+            is_metered: action.amount.kind() == AmountKind::Metered,
             target: into_target(action),
         };
         if let Some(reason) = outcome.failure.filter(|reason| is_upstream_trouble(*reason)) {

@@ -102,6 +102,9 @@ pub struct Row {
     pub facts: Option<Value>,
     /// Whether it is the first call of its minute: baselines count those.
     pub first_in_minute: bool,
+    /// Whether its cost was known only at its end: baselines keep those apart. For the hourly sums
+    /// alone, not a column of the log.
+    pub is_metered: bool,
 }
 
 /// Something that happened to the gate itself (`system_events`).

@@ -197,6 +197,7 @@ mod tests {
             risk: None,
             facts: None,
             first_in_minute: false,
+            is_metered: false,
         }
     }
 

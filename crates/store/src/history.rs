@@ -11,7 +11,7 @@ use rusqlite::types::Type;
 pub(crate) fn hours(db: &Connection, since: Timestamp) -> rusqlite::Result<Vec<HourOfAgent>> {
     let mut statement = db.prepare_cached(
         "SELECT hour_start, agent_id, door, allowed_calls, total_cost, amount_samples, \
-         active_minutes FROM budget_snapshots WHERE hour_start > ?1 ORDER BY hour_start",
+         active_minutes, metered_cost, metered_samples FROM budget_snapshots WHERE hour_start > ?1 ORDER BY hour_start",
     )?;
     let from = since.plus_micros(-HOUR_MICROS).as_micros();
     let rows = statement.query_map([from], |row| {
@@ -39,6 +39,8 @@ pub(crate) fn hours(db: &Connection, since: Timestamp) -> rusqlite::Result<Vec<H
                 at: start,
                 sum: MicroUsd::from_micros(row.get(4)?),
                 samples: count(5)?,
+                metered_sum: MicroUsd::from_micros(row.get(7)?),
+                metered_samples: count(8)?,
                 calls: count(3)?,
                 active_minutes: count(6)?,
             },

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentguard_core::action::AmountKind;
 use agentguard_core::{AgentId, Currency, Door, MicroUsd, Money, RequestId, Timestamp};
 use agentguard_gate::{Decision, Intent, Row};
 use serde::Deserialize;
@@ -43,6 +44,9 @@ pub(crate) fn encode(intent: &Intent<'_>, line: &mut Vec<u8>) {
     }
     line.extend_from_slice(b",\"cost\":");
     number(line, intent.cost.micros());
+    if intent.action.amount.kind() == AmountKind::Metered {
+        line.extend_from_slice(b",\"metered\":true");
+    }
     line.push(b'}');
     let crc = crc32fast::hash(line.get(CRC_DIGITS + 1..).unwrap_or_default());
     for (place, digit) in line.iter_mut().take(CRC_DIGITS).enumerate() {
@@ -86,6 +90,7 @@ pub(crate) fn decode(line: &[u8]) -> Option<Row> {
         risk: None,
         facts: None,
         first_in_minute: false,
+        is_metered: line.metered,
     })
 }
 
@@ -101,6 +106,9 @@ struct Line {
     amount: Option<i64>,
     currency: Option<Currency>,
     cost: i64,
+    /// Lines of earlier versions do not say.
+    #[serde(default)]
+    metered: bool,
 }
 
 fn hex_digit(value: u32) -> u8 {
@@ -212,7 +220,9 @@ mod tests {
             assert_eq!(row.at.as_micros(), 1_700_000_000_123_456);
             assert_eq!(row.service.as_deref(), Some("stripe"));
             assert!(row.estimated && row.decision == Decision::Error);
+            assert!(!row.is_metered);
         }
+        assert!(read_back(&action("POST", "", Amount::UpTo(eur)), 1).is_metered);
         for cost in [0, -1, i64::MIN, i64::MAX] {
             assert_eq!(read_back(&action("GET", "", Amount::Free), cost).cost.micros(), cost);
         }

@@ -24,6 +24,8 @@ struct Sum {
     cost: i64,
     samples: i64,
     active_minutes: i64,
+    metered_cost: i64,
+    metered_samples: i64,
 }
 
 impl Sums {
@@ -50,21 +52,27 @@ impl Sums {
         sum.blocked = sum.blocked.saturating_add(blocked);
         sum.cost = sum.cost.saturating_add(cost);
         sum.samples = sum.samples.saturating_add(i64::from(cost > 0));
+        if row.is_metered {
+            sum.metered_cost = sum.metered_cost.saturating_add(cost);
+            sum.metered_samples = sum.metered_samples.saturating_add(i64::from(cost > 0));
+        }
         sum.active_minutes = sum.active_minutes.saturating_add(i64::from(row.first_in_minute));
     }
 
     pub(crate) fn write(&self, db: &Connection) -> rusqlite::Result<()> {
         let mut upsert = db.prepare_cached(
             "INSERT INTO budget_snapshots (hour_start, agent_id, door, total_calls, allowed_calls, \
-             blocked_calls, total_cost, amount_samples, active_minutes) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+             blocked_calls, total_cost, amount_samples, active_minutes, metered_cost, metered_samples) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
              ON CONFLICT (hour_start, agent_id, door) DO UPDATE SET \
              total_calls = total_calls + excluded.total_calls, \
              allowed_calls = allowed_calls + excluded.allowed_calls, \
              blocked_calls = blocked_calls + excluded.blocked_calls, \
              total_cost = total_cost + excluded.total_cost, \
              amount_samples = amount_samples + excluded.amount_samples, \
-             active_minutes = active_minutes + excluded.active_minutes",
+             active_minutes = active_minutes + excluded.active_minutes, \
+             metered_cost = metered_cost + excluded.metered_cost, \
+             metered_samples = metered_samples + excluded.metered_samples",
         )?;
         for ((hour, agent, door), sum) in &self.hours {
             upsert.execute((
@@ -77,6 +85,8 @@ impl Sums {
                 sum.cost,
                 sum.samples,
                 sum.active_minutes,
+                sum.metered_cost,
+                sum.metered_samples,
             ))?;
         }
         let mut touch = db.prepare_cached(

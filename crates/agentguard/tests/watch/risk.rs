@@ -70,6 +70,37 @@ async fn an_amount_far_above_the_usual_is_told_or_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payments_and_model_calls_are_each_compared_with_their_own() {
+    let mut scene = Scene::new(GateConfig::new()).await;
+    scene.gate.serve("openai", "openai", &scene.upstream);
+    scene.rule("amount_spike", "alert_and_block", &[]);
+    for _ in 0..25 {
+        assert_eq!(scene.ask(10).await.status.as_u16(), 200);
+    }
+    for _ in 0..10 {
+        let paid = scene.pay(100).await;
+        assert_eq!(paid.status.as_u16(), 200, "{}", paid.text());
+    }
+    assert_eq!(scene.alerts().len(), 0);
+    let check_payments = async |scene: &Scene| {
+        let refused = scene.pay(10_000).await;
+        assert_eq!(code(&refused), "RISK_AMOUNT_SPIKE");
+        assert!(refused.text().contains("the usual 1.00 USD"), "{}", refused.text());
+        assert_eq!(scene.pay(100).await.status.as_u16(), 200);
+    };
+    check_payments(&scene).await;
+
+    // The record knows both apart.
+    assert!(scene.gate.terminate().success());
+    scene.gate.launch().unwrap();
+    let dear = scene.ask(5_000).await;
+    assert_eq!(dear.status.as_u16(), 200, "beside the payments it is nothing: {}", dear.text());
+    let words = "0.003002 USD is far above the usual 0.000008 USD";
+    check_told(&scene, &request_id(&dear), "risk.amount.spike", words);
+    check_payments(&scene).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_far_faster_than_usual_are_told_or_refused() {
     for (action, expected) in [("alert", 200), ("block", 403)] {
         let mut scene = Scene::new(GateConfig::new()).await;
@@ -79,7 +110,7 @@ async fn calls_far_faster_than_usual_are_told_or_refused() {
         assert!(scene.gate.terminate().success());
         sqlite(
             &scene.gate.data_dir(),
-            "INSERT INTO budget_snapshots SELECT hour_start - 86400000000, agent_id, door, 60, 60, 0, 0, 0, 60 FROM budget_snapshots LIMIT 1",
+            "INSERT INTO budget_snapshots SELECT hour_start - 86400000000, agent_id, door, 60, 60, 0, 0, 0, 60, 0, 0 FROM budget_snapshots LIMIT 1",
         );
         scene.gate.launch().unwrap();
         for _ in 0..3 {

@@ -33,6 +33,20 @@ impl Scene {
         http::request(::http::Method::POST, &url, &kind, body).await
     }
 
+    /// Asks a small model of the service `openai`, of which the upstream will say that it wrote so many
+    /// tokens.
+    pub(crate) async fn ask(&self, tokens: u64) -> Answer {
+        let url = format!("{}/v1/chat/completions", self.gate.proxy_url("openai"));
+        let events = tokens.to_string();
+        let headers = [
+            ("content-type", "application/json"),
+            ("x-test-input-tokens", "10"),
+            ("x-test-events", events.as_str()),
+        ];
+        let body = r#"{"model":"gpt-4o-mini","max_tokens":16000,"messages":[]}"#;
+        http::request(::http::Method::POST, &url, &headers, body).await
+    }
+
     pub(crate) async fn get(&self, alias: &str, path: &str) -> Answer {
         let url = format!("{}{path}", self.gate.proxy_url(alias));
         http::request(::http::Method::GET, &url, &[], "").await

@@ -1,7 +1,7 @@
 //! Steps that the case files under `tests/decide/` cannot take.
 
 use super::*;
-use crate::action::{ApiFacts, Facts};
+use crate::action::{Amount, ApiFacts, Facts};
 use crate::id::{RuleId, RuleSetId};
 use crate::money::{Currency, Money, Rates};
 use crate::policy::Surroundings;

@@ -340,7 +340,15 @@ async fn usual(amount: MicroUsd) -> World {
         let days_ago = |now: Timestamp| now.plus_micros(-2 * DAY_MICROS);
         let start = days_ago(agentguard_gate::Clock::starting_after(None).0.now());
         let samples = u64::from(amount > MicroUsd::ZERO);
-        let past = Past { at: start, sum: amount, samples, calls: 120, active_minutes: 120 };
+        let past = Past {
+            at: start,
+            sum: amount,
+            samples,
+            metered_sum: MicroUsd::ZERO,
+            metered_samples: 0,
+            calls: 120,
+            active_minutes: 120,
+        };
         let hour = Span { start, end: start.plus_micros(HOUR_MICROS) };
         vec![HourOfAgent { agent_id, hour, door: Door::Api, past }]
     };

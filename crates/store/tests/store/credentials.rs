@@ -216,7 +216,11 @@ fn a_database_of_the_first_version_is_brought_along() {
     let (folder, store) = set_up();
     store.close().unwrap();
     drop(store);
-    folder.sql("DROP TABLE credentials; DROP TABLE prices; PRAGMA user_version = 1");
+    folder.sql(
+        "DROP TABLE credentials; DROP TABLE prices; \
+         ALTER TABLE budget_snapshots DROP COLUMN metered_cost; \
+         ALTER TABLE budget_snapshots DROP COLUMN metered_samples; PRAGMA user_version = 1",
+    );
     let store = folder.store();
     assert_eq!(both(&store.load().unwrap()), ["none", "none"]);
     let data = put(&store, "openai", credential(OPENAI)).unwrap();

@@ -164,6 +164,7 @@ pub(crate) fn row(number: u128, when: Timestamp, micros: i64) -> Row {
         risk: None,
         facts: None,
         first_in_minute: number.is_multiple_of(10),
+        is_metered: false,
     }
 }
 

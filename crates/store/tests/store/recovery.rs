@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::Write;
 
-use agentguard_core::MicroUsd;
-use agentguard_gate::Intent;
+use agentguard_core::{Action, Amount, MicroUsd};
 use agentguard_gate::ports::{Record, Registry, Ticket};
+use agentguard_gate::{Intent, Row};
 use agentguard_store::{Filter, Store, open_reader};
 
-use crate::folder::{AGENT, Folder, act, action, noon_plus, request, row};
+use crate::folder::{AGENT, Folder, act, action, noon_plus, request, row, usd};
 
 fn begin(store: &Store, number: u128, micros: i64) -> Ticket {
     let action = action(noon_plus(1), micros);
@@ -43,6 +43,23 @@ fn an_intent_without_an_outcome_becomes_an_interrupted_row_that_stays_charged() 
     assert!(crashed.segments().is_empty());
     assert!(crashed.verify().ok);
     assert_eq!(crashed.open().recovered, 0);
+}
+
+#[test]
+fn an_interrupted_call_counts_among_its_kind() {
+    let folder = Folder::new();
+    let store = folder.store();
+    let _paid = begin(&store, 1, 500);
+    let bounded = Action { amount: Amount::UpTo(usd(70_000)), ..action(noon_plus(1), 0) };
+    let cost = MicroUsd::from_micros(70_000);
+    let intent = Intent { id: request(2), agent_id: AGENT, action: &bounded, cost };
+    let _metered = store.begin(&intent).unwrap();
+    let crashed = folder.snapshot();
+    let opened = crashed.open();
+    assert_eq!(opened.recovered, 2);
+    let past = opened.store.history(noon_plus(-3_600)).unwrap().remove(0).past;
+    assert_eq!((past.sum.micros(), past.samples), (70_500, 2));
+    assert_eq!((past.metered_sum.micros(), past.metered_samples), (70_000, 1));
 }
 
 #[test]
@@ -138,4 +155,24 @@ fn history_after_a_restart_is_what_was_spent() {
     assert_eq!(sums(&after), sums(&before));
     assert_eq!(after.len(), 9, "one line for each hour");
     assert!(after.iter().all(|hour| hour.agent_id == AGENT));
+}
+
+#[test]
+fn what_was_metered_is_known_apart_after_a_restart() {
+    let folder = Folder::new();
+    let store = folder.store();
+    act(&store, 1, noon_plus(1), 1_000_000);
+    // In batches of their own, so that an hour is added to and not only made.
+    for number in 2..=4 {
+        let ticket = begin(&store, number, 900);
+        store.finish(ticket, Row { is_metered: true, ..row(number, noon_plus(2), 150) });
+        store.flush().unwrap();
+    }
+    let ticket = begin(&store, 5, 900);
+    store.finish(ticket, Row { is_metered: true, ..row(5, noon_plus(3), 0) });
+    store.close().unwrap();
+    let hours = folder.store().history(noon_plus(-3_600)).unwrap();
+    let [hour] = hours.as_slice() else { panic!("{hours:?}") };
+    assert_eq!((hour.past.sum.micros(), hour.past.samples), (1_000_450, 4));
+    assert_eq!((hour.past.metered_sum.micros(), hour.past.metered_samples), (450, 3));
 }
