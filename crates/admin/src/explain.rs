@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agentguard_core::action::{ApiFacts, WebFacts};
 use agentguard_core::explain::Explanation;
 use agentguard_core::money::parse_micros;
-use agentguard_core::service::Service;
+use agentguard_core::service::{Service, ServiceKind};
 use agentguard_core::{
     Action, AgentStatus, Amount, Currency, Door, Facts, Money, Reason, mask, wire,
 };
@@ -20,6 +20,8 @@ use crate::body::Body;
 use crate::error::ApiError;
 use crate::services;
 use crate::state::Admin;
+
+const NO_AMOUNT: &str = "without `amount` this is judged as a call that costs nothing; the door reads a call's cost from its body, which is not asked for here";
 
 /// A call through `/proxy/…` names its service; where none is known, only the rules can be asked.
 const NO_SERVICE: &str = "no service has this host, so as /proxy/ALIAS/… the call is refused \
@@ -108,6 +110,12 @@ pub(crate) async fn explain(
     }
     let note = match target.service {
         Found::None if door == Door::Api => Some(NO_SERVICE),
+        Found::Service(ref alias) if asked.amount.is_none() && action.method() != Some("GET") => {
+            let service = directory.service(alias);
+            let pays =
+                service.is_some_and(|s| s.kind != ServiceKind::Generic || !s.extractors.is_empty());
+            pays.then_some(NO_AMOUNT)
+        }
         Found::None | Found::Service(_) | Found::Unknown(_) => None,
     };
     let service = match target.service {
