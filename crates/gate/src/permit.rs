@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use agentguard_core::action::AmountKind;
 use agentguard_core::counters::Consequence;
 use agentguard_core::risk::{Risk, is_risk};
-use agentguard_core::{Action, AgentId, MicroUsd, Money, Reason, RequestId, wire};
+use agentguard_core::{Action, AgentId, MicroUsd, Money, Policy, Reason, RequestId, wire};
 use pin_project_lite::pin_project;
 use serde_json::{Value, json};
 use tokio::sync::futures::OwnedNotified;
@@ -170,17 +170,7 @@ impl Open {
             gate.metrics.stream_closed();
         }
         let reserved = pass.cost();
-        let (amount, cost, estimated) = match outcome.spent {
-            Spent::Nothing => (action.money(), MicroUsd::ZERO, false),
-            Spent::AsReserved => (action.money(), reserved, false),
-            Spent::Unknown | Spent::Guessed => (action.money(), reserved, true),
-            Spent::Exactly(money) | Spent::Estimated(money) => {
-                let usd = entry.policy.rates().to_usd(money);
-                let told = matches!(outcome.spent, Spent::Exactly(_)) && usd.is_some();
-                // Without a rate nobody can say what it is worth.
-                (Some(money), usd.unwrap_or(reserved), !told)
-            }
-        };
+        let (amount, cost, estimated) = charged(outcome.spent, &action, reserved, &entry.policy);
         let mut consequences = match outcome.spent {
             Spent::Unknown => pass.settle_guessed(cost, &entry.policy),
             Spent::Nothing
@@ -194,18 +184,8 @@ impl Open {
             let more = entry.turnstile.counters().upstream_denied(action.at, &entry.policy);
             consequences.extend(more);
         }
-        let block_reason = match (outcome.failure, outcome.spent) {
-            (Some(reason), _) => Some(wire::row(reason).code),
-            (None, Spent::Unknown) => Some("interrupted"),
-            (
-                None,
-                Spent::Nothing
-                | Spent::AsReserved
-                | Spent::Exactly(_)
-                | Spent::Estimated(_)
-                | Spent::Guessed,
-            ) => None,
-        };
+        let interrupted = (outcome.spent == Spent::Unknown).then_some("interrupted");
+        let block_reason = outcome.failure.map(|reason| wire::row(reason).code).or(interrupted);
         let decision = match (block_reason, outcome.failure) {
             (None, _) => Decision::Allow,
             (Some(_), Some(Reason::DestinationBlocked)) => Decision::Block,
@@ -285,6 +265,26 @@ fn assess_afterwards(risk: &mut Option<Risk>, consequences: &[Consequence]) {
             | Consequence::StopAgent(..)
             | Consequence::StopAll(_)
             | Consequence::StopAgentForRisk => {}
+        }
+    }
+}
+
+/// The amount, what is charged for it, and whether that is an estimate.
+fn charged(
+    spent: Spent,
+    action: &Action,
+    reserved: MicroUsd,
+    policy: &Policy,
+) -> (Option<Money>, MicroUsd, bool) {
+    match spent {
+        Spent::Nothing => (action.money(), MicroUsd::ZERO, false),
+        Spent::AsReserved => (action.money(), reserved, false),
+        Spent::Unknown | Spent::Guessed => (action.money(), reserved, true),
+        Spent::Exactly(money) | Spent::Estimated(money) => {
+            let usd = policy.rates().to_usd(money);
+            let is_told = matches!(spent, Spent::Exactly(_)) && usd.is_some();
+            // Without a rate nobody can say what it is worth.
+            (Some(money), usd.unwrap_or(reserved), !is_told)
         }
     }
 }

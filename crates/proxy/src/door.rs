@@ -200,14 +200,7 @@ impl Door {
         let Prepared { amount, body, sent, standing, settling } = prepared;
         let action = visit.action(&method, &placed, amount);
         let permit = self.gate.admit(&caller, visit.id, action).await;
-        let permit = permit.map_err(|refusal| {
-            let refusal = standing.explain(refusal);
-            Box::new(TurnedAway {
-                agent: Some(caller.agent.id),
-                refusal,
-                record: Recording::ByGate,
-            })
-        })?;
+        let permit = permit.map_err(|refusal| by_gate(&caller, standing.explain(refusal)))?;
         let note = Note { sent, exception };
         let birth = self.birth(standing, parts, &placed.route);
         let route = &placed.route;
@@ -379,6 +372,11 @@ const fn exception(passage: &Passage) -> Option<&'static str> {
 
 fn asked(agent: Option<AgentId>, refusal: Refusal) -> Refused {
     Box::new(TurnedAway { agent, refusal, record: Recording::Asked })
+}
+
+fn by_gate(caller: &Caller, refusal: Refusal) -> Refused {
+    let agent = Some(caller.agent.id);
+    Box::new(TurnedAway { agent, refusal, record: Recording::ByGate })
 }
 
 fn no_target(nowhere: NoTarget, visit: Visit) -> Answer {
