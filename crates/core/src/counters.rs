@@ -241,25 +241,9 @@ impl Counters {
         let rules =
             policy.rules().iter().filter(|rule| rule.action.blocks() && rule.doors.contains(door));
         let rooms = rules.filter_map(|rule| {
-            let left = |period, limit: &MicroUsd| {
-                Some(limit.minus(self.meter(period).taken(rule.doors)).max(MicroUsd::ZERO))
-            };
-            match &rule.check {
-                Check::PerCallLimit { limit } => Some(*limit),
-                Check::DailyBudget { limit, .. } => left(Period::Day, limit),
-                Check::MonthlyBudget { limit, .. } => left(Period::Month, limit),
-                Check::DomainBlacklist { .. }
-                | Check::MethodRestriction { .. }
-                | Check::TimeWindowBlock { .. }
-                | Check::RateLimit { .. }
-                | Check::DomainWhitelist { .. }
-                | Check::AmountSpike { .. }
-                | Check::FrequencySpike { .. }
-                | Check::UnknownDomain
-                | Check::NightAmount { .. }
-                | Check::ConsecutiveFailure { .. }
-                | Check::UpstreamDenials { .. } => None,
-            }
+            let (period, limit) = rule.check.allowance()?;
+            let taken = period.map(|period| self.meter(period).taken(rule.doors));
+            Some(limit.minus(taken.unwrap_or(MicroUsd::ZERO)).max(MicroUsd::ZERO))
         });
         rooms.min()
     }

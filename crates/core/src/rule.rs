@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::domain::DomainSet;
 use crate::door::{Door, DoorSet};
+use crate::hit::Period;
 use crate::id::{RuleId, RuleSetId};
 use crate::limits::{BASELINE_DAYS_MAX, RATE_MAX};
 use crate::money::{MicroUsd, Ppm};
@@ -119,6 +120,26 @@ pub enum Check {
 }
 
 impl Check {
+    /// The money that it allows: in a day or month, or to one call.
+    pub const fn allowance(&self) -> Option<(Option<Period>, MicroUsd)> {
+        match self {
+            Self::PerCallLimit { limit } => Some((None, *limit)),
+            Self::DailyBudget { limit, .. } => Some((Some(Period::Day), *limit)),
+            Self::MonthlyBudget { limit, .. } => Some((Some(Period::Month), *limit)),
+            Self::DomainBlacklist { .. }
+            | Self::MethodRestriction { .. }
+            | Self::TimeWindowBlock { .. }
+            | Self::RateLimit { .. }
+            | Self::DomainWhitelist { .. }
+            | Self::AmountSpike { .. }
+            | Self::FrequencySpike { .. }
+            | Self::UnknownDomain
+            | Self::NightAmount { .. }
+            | Self::ConsecutiveFailure { .. }
+            | Self::UpstreamDenials { .. } => None,
+        }
+    }
+
     /// The type this came from.
     pub const fn rule_type(&self) -> RuleType {
         match self {

@@ -13,6 +13,8 @@ mod json;
 mod model;
 mod stripe;
 
+use std::sync::Arc;
+
 use agentguard_core::action::{Unpriced, Unreadable};
 use agentguard_core::service::ServiceKind;
 use agentguard_core::{Amount, Money};
@@ -31,7 +33,7 @@ pub(crate) use model::{Api, Plan, Pricing, deployment};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extractor {
     /// As the operator says.
-    Custom(Box<agentguard_core::extractor::Extractor>),
+    Custom(Arc<agentguard_core::extractor::Extractor>),
     Stripe(stripe::Call),
     GoogleAds(google_ads::Call),
     /// By the tokens of a model.
@@ -56,7 +58,7 @@ pub(crate) enum Settling {
     /// The usage of a model.
     Model(Box<Plan>),
     /// What the operator's extractor finds in it.
-    Custom(Box<agentguard_core::extractor::Extractor>),
+    Custom(Arc<agentguard_core::extractor::Extractor>),
 }
 
 impl Planned {
@@ -84,7 +86,7 @@ pub(crate) fn extractor(route: &Route, parts: &Parts, path: &str) -> Option<Extr
     let (method, headers) = (&parts.method, &parts.headers);
     let below = path.strip_prefix(route.base_path.as_str()).unwrap_or(path);
     if let Some(own) = custom::find(&route.extractors, method, headers, below) {
-        return Some(Extractor::Custom(Box::new(own.clone())));
+        return Some(Extractor::Custom(Arc::clone(own)));
     }
     let kind = route.service.kind;
     // Over a connection of its own, anything could be asked for.
@@ -101,15 +103,17 @@ fn of_kind(
     headers: &HeaderMap,
     path: &str,
 ) -> Option<Extractor> {
-    let found = match kind {
+    let writes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    if !writes && !overridden(headers) {
+        return None;
+    }
+    match kind {
         ServiceKind::Stripe => stripe::call(&path::loosely(path)).map(Extractor::Stripe),
         ServiceKind::GoogleAds => google_ads::call(&path::loosely(path)).map(Extractor::GoogleAds),
         ServiceKind::Openai | ServiceKind::Anthropic => model::call(kind, &path::loosely(path))
             .map(|api| api.map_or(Extractor::Uncounted, Extractor::Model)),
         ServiceKind::Generic => None,
-    };
-    let writes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
-    found.filter(|_| writes || overridden(headers))
+    }
 }
 
 /// Whether a server may take another method than the one on the request line.
@@ -149,7 +153,8 @@ impl Extractor {
             Self::Model(api) => {
                 return model_plan(*api, paper, with).unwrap_or_else(unreadable);
             }
-            Self::Uncounted => Ok(None),
+            // Known without a body; and never free.
+            Self::Uncounted => Err(Unreadable::Missing),
         };
         match found {
             Ok(Some(money)) => Planned::plain(Amount::Exact(money)),

@@ -55,7 +55,7 @@ pub(crate) struct Route {
     /// Without a slash at its end.
     pub(crate) base_path: String,
     /// Where the operator says that money is.
-    pub(crate) extractors: Vec<Extractor>,
+    pub(crate) extractors: Vec<Arc<Extractor>>,
     pub(crate) exceptions: Exceptions,
     /// To the head, and between chunks.
     pub(crate) timeout: Duration,
@@ -137,6 +137,8 @@ impl Routes {
         credential: &CredentialState,
     ) -> Route {
         let url = &service.base_url;
+        // Checked when the service was stored: what does not compile is never here.
+        let extractors = service.compiled_extractors().unwrap_or_default();
         let upstream = self.upstream(service, &exceptions, timeout);
         if let Err(fault) = &upstream {
             let (alias, cause) = (&service.alias, &fault.cause);
@@ -149,7 +151,7 @@ impl Routes {
             origin: url.origin().ascii_serialization(),
             base_path: url.path().trim_end_matches('/').to_owned(),
             // The directory took the service, so they compile.
-            extractors: service.compiled_extractors().unwrap_or_default(),
+            extractors: extractors.into_iter().map(Arc::new).collect(),
             exceptions,
             timeout,
             credential: RouteCredential::of(service, credential),

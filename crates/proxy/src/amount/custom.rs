@@ -6,7 +6,9 @@
 //!
 //! Never here: which calls an extractor is for (`core::extractor`).
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use agentguard_core::action::Unreadable;
 use agentguard_core::extractor::{
@@ -21,12 +23,12 @@ use crate::limits::{EXTRACTED_ANSWER_BYTES_MAX, EXTRACTED_VALUES_MAX};
 use crate::path;
 
 /// The first of these that fits a call. `path` is what follows the service's base URL.
-pub(crate) fn find<'a>(
-    extractors: &'a [Extractor],
+pub(crate) fn find<'a, E: Borrow<Extractor>>(
+    extractors: &'a [E],
     method: &Method,
     headers: &HeaderMap,
     path: &str,
-) -> Option<&'a Extractor> {
+) -> Option<&'a E> {
     if extractors.is_empty() {
         return None;
     }
@@ -34,17 +36,18 @@ pub(crate) fn find<'a>(
     // A header, or with a POST also a parameter, may make another method of it: then the path alone
     // decides.
     let any_method = overridden(headers) || *method == Method::POST;
-    let fits =
-        |own: &&Extractor| own.fits(method.as_str(), &path) || any_method && own.fits_path(&path);
-    extractors.iter().find(fits)
+    extractors.iter().find(|own| {
+        let own: &Extractor = (*own).borrow();
+        own.fits(method.as_str(), &path) || any_method && own.fits_path(&path)
+    })
 }
 
 /// What is known without the request's body, if it is not needed.
-pub(crate) fn without_body(extractor: &Extractor) -> Option<Planned> {
+pub(crate) fn without_body(extractor: &Arc<Extractor>) -> Option<Planned> {
     match &extractor.reads {
         Reads::Fixed(money) => Some(Planned::plain(Amount::Exact(*money))),
         Reads::Response(_, max) => Some(Planned {
-            settling: Some(Settling::Custom(Box::new(extractor.clone()))),
+            settling: Some(Settling::Custom(Arc::clone(extractor))),
             ..Planned::plain(Amount::UpTo(*max))
         }),
         Reads::Request(_) => None,

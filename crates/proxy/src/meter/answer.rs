@@ -1,5 +1,7 @@
 //! A call whose answer names its money where the operator says: a bounded copy is read at its end.
 
+use std::sync::Arc;
+
 use agentguard_core::extractor::Extractor;
 use agentguard_gate::Spent;
 use http::HeaderMap;
@@ -12,14 +14,14 @@ use crate::limits::EXTRACTED_ANSWER_BYTES_MAX;
 /// Keeps a copy of one answer.
 #[derive(Debug)]
 pub(crate) struct AnswerMeter {
-    own: Box<Extractor>,
+    own: Arc<Extractor>,
     copy: AnswerCopy,
     inflater: Option<Inflater>,
     is_readable: bool,
 }
 
 impl AnswerMeter {
-    pub(super) fn new(own: Box<Extractor>, headers: &HeaderMap) -> Self {
+    pub(super) fn new(own: Arc<Extractor>, headers: &HeaderMap) -> Self {
         let coding = Coding::of(headers);
         let inflater = Inflater::new(coding, EXTRACTED_ANSWER_BYTES_MAX);
         let is_readable = coding == Coding::Plain || inflater.is_some();

@@ -416,3 +416,46 @@ async fn a_document_whose_client_left_is_charged_all_that_was_reserved() {
     let row = world.last_row().await;
     assert!(row.estimated && cost(&row) >= 50_000, "{}", row.cost);
 }
+
+#[tokio::test]
+async fn answers_of_odd_statuses_are_never_free() {
+    for pieces in [
+        &["HTTP/1.1 204 No Content\r\n\r\n"][..],
+        &[
+            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/9\r\nContent-Length: 2\r\n\r\n{}",
+        ],
+        &["HTTP/1.1 302 Found\r\nLocation: http://example.com/\r\nContent-Length: 0\r\n\r\n"],
+        &["HTTP/1.1 304 Not Modified\r\n\r\n"],
+        &["HTTP/1.1 600 What\r\nContent-Length: 0\r\n\r\n"],
+        &["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"],
+    ] {
+        let (_, row) = answered(pieces).await;
+        assert!(cost(&row) > 100, "{pieces:?}: {}", row.cost);
+    }
+}
+
+#[tokio::test]
+async fn every_coding_of_a_request_is_seen_through() {
+    let world = World::new().await;
+    world.rule(RuleType::PerCallLimit, json!({"limit": "0.10"}));
+    let url = world.url("/proxy/openai/v1/chat/completions");
+    let dear = chat(20_000).to_string();
+    let zlib = |text: &[u8]| {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zeros = vec![b' '; 30_000_000];
+    for (coding, body, code) in [
+        ("zstd", zstd::encode_all(dear.as_bytes(), 3).unwrap(), "PER_CALL_LIMIT_EXCEEDED"),
+        ("deflate", zlib(dear.as_bytes()), "PER_CALL_LIMIT_EXCEEDED"),
+        ("zstd", zstd::encode_all(zeros.as_slice(), 3).unwrap(), "AMOUNT_UNREADABLE"),
+        ("deflate", zlib(&zeros), "AMOUNT_UNREADABLE"),
+        ("br", b"\x8b\x01\x80abcd\x03".to_vec(), "AMOUNT_UNREADABLE"),
+    ] {
+        let headers = [JSON, ("content-encoding", coding)];
+        let answer = http::request(Method::POST, &url, &headers, body).await;
+        assert_eq!(answer.json()["error"]["code"], code, "{coding}");
+    }
+    assert_eq!(world.upstream.stats().requests, 0);
+}

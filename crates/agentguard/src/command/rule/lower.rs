@@ -34,21 +34,6 @@ fn in_force(shown: &Value) -> Option<Rule> {
     spec.enabled.then(|| spec.compile(&Zone::UTC).ok())?
 }
 
-const fn limit(check: &Check) -> Option<MicroUsd> {
-    match check {
-        Check::PerCallLimit { limit }
-        | Check::DailyBudget { limit, .. }
-        | Check::MonthlyBudget { limit, .. } => Some(*limit),
-        Check::DomainBlacklist { .. }
-        | Check::MethodRestriction { .. }
-        | Check::TimeWindowBlock { .. }
-        | Check::RateLimit { .. }
-        | Check::DomainWhitelist { .. }
-        | Check::AmountSpike { .. }
-        | Check::FrequencySpike { .. }
-        | Check::UnknownDomain
-        | Check::NightAmount { .. }
-        | Check::ConsecutiveFailure { .. }
-        | Check::UpstreamDenials { .. } => None,
-    }
+fn limit(check: &Check) -> Option<MicroUsd> {
+    check.allowance().map(|(_, limit)| limit)
 }
